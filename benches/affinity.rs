@@ -16,14 +16,14 @@ use fedcast::numerics::affinity::{Affinity, RowScale};
 use fedcast::numerics::distributions::{fill_normal, unit};
 use fedcast::numerics::streams::{Domain, StreamKey};
 
-/// Per client, of one block.
+/// Number of components per client and block.
 const COMPONENTS: usize = 8;
-/// Values of a component in a block: prompt, key and attention.
+/// Number of values per component and block: prompt, key and attention.
 const WIDTH: usize = 12 * 768;
 const BLOCKS: usize = 3;
 const CLASSES: usize = 20;
 
-/// The shortest of several runs, in seconds.
+/// Returns the shortest of several runs, in seconds.
 fn best<T>(runs: usize, mut work: impl FnMut() -> T) -> f64 {
     let time = |_| {
         let start = Instant::now();

@@ -14,7 +14,7 @@ use fedcast::wire::{
     transmit,
 };
 
-/// Ten prompt tensors with as many f32 values together.
+/// Returns a body of ten prompt tensors with `values` f32 values together.
 fn body(values: usize) -> Body {
     let tensors = (0..10).map(|t| {
         let wave = (0..values / 10).map(|i| ((i * 10 + t) as f32 * 0.37).sin());

@@ -1,13 +1,14 @@
-//! Memory of a cohort of large models: 1,000 clients with ResNet-18, of whom 10 or 100 are asked in one round.
+//! Memory of a cohort of large models: 1,000 clients with ResNet-18, of which 10 or 100 are sampled in one round.
 //!
-//! A model has 11.2 million numbers (44.7 MB), and a cohort's uploads together 4.5 GB. Asked: what is in flight at once,
-//! which is two workers and the sums that wait for their neighbors, whatever the speeds of the clients are.
+//! A model has 11.2 million values (44.7 MB), and a cohort's uploads have 4.5 GB together. Required: memory for the
+//! uploads in progress only, that is two workers and the sums that wait for their neighbors, whatever the speeds of the
+//! clients are.
 //!
 //! ```text
 //! cargo bench --bench cohort              # or -- phones, and so on, for cases with this word
 //! ```
-//! Images are the embedded digits of 8 pixels, so that activations are small next to the models. Each case has a
-//! process of its own, because freed memory stays with a process. Two workers, with journal and ledger.
+//! Images are the embedded digits of 8 pixels, so that activations are small next to the models. Each case runs in a
+//! separate process, because freed memory stays with a process. Two workers, with journal and ledger.
 
 #[path = "figures/mod.rs"]
 mod figures;
@@ -33,7 +34,7 @@ federation = { clients = 1000, rounds = 1 }
 client = { epochs = 1, batch_size = 16, optimizer = { kind = "sgd", lr = 0.01, momentum = 0.9 } }
 "#;
 
-/// A cohort, the speeds of its clients, and the memory that it may take, in MB.
+/// Cohort, speeds of its clients, and required memory in MB.
 struct Case {
     name: &'static str,
     asked: u32,
@@ -57,7 +58,7 @@ const CASES: [Case; 4] = [
     },
 ];
 
-/// Names the case to the process that runs it.
+/// Environment variable with the case, for the process that runs it.
 const CASE: &str = "FEDCAST_BENCH_CASE";
 
 fn main() {

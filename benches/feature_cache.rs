@@ -24,7 +24,7 @@ client = { epochs = 5, batch_size = 16 }
 devices = { workers = 1 }
 "#;
 
-/// A whole run, from opening the weights to the last evaluation.
+/// Returns the wall time of a run, from opening the weights to the last evaluation.
 fn run(features: &str) -> Duration {
     let methods = Registry::builtin();
     let place = [Override::new(format!("cache.features={features}"))];

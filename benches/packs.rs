@@ -6,9 +6,9 @@
 //! export RAYON_NUM_THREADS=1 MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=268435456
 //! cargo bench --bench packs
 //! ```
-//! Both give the same bits (see `tests/methods/packs.rs`); the printed ratio says what packing
-//! costs or saves on this CPU. The thresholds make glibc keep freed memory: without them it hands the larger
-//! tensors of a pack back to the system at every step, and the pack takes up to twice as long.
+//! Both give the same bits (see `tests/methods/packs.rs`); the printed ratio is the gain or loss of packing on this
+//! CPU. The thresholds make glibc keep freed memory: without them it returns the larger tensors of a pack to the system
+//! at every step, and the pack takes up to twice as long.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Task {
         }
     }
 
-    /// Steps of a client, enough for a training that is long enough to be timed.
+    /// Returns the number of steps of a client, enough for a reliable time.
     fn steps(self) -> usize {
         match self {
             Task::Prompt => 2,
@@ -135,7 +135,7 @@ impl Setting {
         Ok(())
     }
 
-    /// The best of several alternating repetitions.
+    /// Prints the best times of several alternating repetitions.
     fn compare(&self) -> Result<(), LearningError> {
         let timed = |pack| -> Result<Duration, LearningError> {
             let start = Instant::now();

@@ -4,8 +4,7 @@
 //! cargo bench --bench products
 //! ```
 //! Rates are interleaved medians. `gemm` is compiled without its AVX-512 kernels, as candle uses it; the row of AVX-512
-//! is there where the machine has it. `bits` says whether both gave the same numbers: they do where `gemm` sums one
-//! chain.
+//! is printed if the machine has it. `bits` tells if both gave the same bits, as they do if `gemm` sums one chain.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,13 +13,13 @@ use fedcast_kernels::products::{Matrix, Target};
 use fedcast_kernels::vectors::Vectors;
 use gemm::Parallelism;
 
-/// A product of rows of `x` or of gradients.
+/// Shape of a product with rows of `x` or of gradients.
 struct Shape {
     name: &'static str,
     rows: usize,
     columns: usize,
     inner: usize,
-    /// Layout of the factors: the transposed one has columns that are neighbors.
+    /// True for each factor that is transposed, so that the values of a column are adjacent.
     transposed: (bool, bool),
 }
 
@@ -74,7 +73,7 @@ fn main() {
     }
 }
 
-/// Prints the rates of all kernels, and that of the widest in proportion to `gemm`'s.
+/// Prints the rates of all kernels, and the ratio of the widest to `gemm`.
 fn measure(shape: &Shape, a: &[f32], b: &[f32], widths: &[Vectors]) {
     let (mut ours, mut theirs) = (vec![0f32; shape.rows * shape.columns], Vec::new());
     theirs.clone_from(&ours);

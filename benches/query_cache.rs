@@ -1,9 +1,9 @@
 //! Gain of computing queries once: a round of CODA-Prompt with and without the cache.
 //!
-//! `cargo bench --bench query_cache` prints the ratio of both, run alternately, and criterion's times of each. The
-//! embedded transformer, 200 digits at 4 clients, one task of one round with 5 epochs, then an evaluation on
-//! 364 test images. Without the cache queries are computed at the start of every client's training and of every
-//! evaluation, and `augmented` computes them in every step, as the public codes do.
+//! `cargo bench --bench query_cache` prints the ratio of both, run alternately, and criterion's times of each. It uses
+//! the embedded transformer, 200 digits at 4 clients, one task of one round with 5 epochs, then an evaluation on 364
+//! test images. Without the cache queries are computed at the start of every client's training and of every evaluation,
+//! and `augmented` computes them in every step, as the public codes do.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -29,11 +29,11 @@ devices = { workers = 1 }
 const WAYS: [(&str, &[&str]); 3] = [
     ("memory", &["cache.features=memory"]),
     ("off", &["cache.features=off"]),
-    // A transform that may turn an image over draws, so that every step has its own queries.
+    // A transform that may flip images is random, so that queries are computed in every step.
     ("augmented", &["method.query=augmented", "data.train.flip=0.000001"]),
 ];
 
-/// A whole run, from opening the weights to the last evaluation.
+/// Returns the wall time of a run, from opening the weights to the last evaluation.
 fn run(overrides: &[&str]) -> Duration {
     let methods = Registry::builtin();
     let overrides: Vec<Override> = overrides.iter().map(|set| Override::new(*set)).collect();

@@ -1,5 +1,5 @@
-//! Costs of algebra in f64: Gram matrices against a plain product, factors, solutions and eigenvectors by order, and
-//! STSA's projection, Gram matrix and solution against the extraction of the features they are made of.
+//! Costs of algebra in f64: Gram matrices compared with a plain product; factors, solutions and eigenvectors by order;
+//! and STSA's projection, Gram matrix and solution compared with the extraction of the features.
 //!
 //! One thread, best of several; ratios are taken within one run.
 //! ```text
@@ -17,10 +17,10 @@ use fedcast::numerics::ridge::{Penalty, ridge};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::numerics::symmetric::{Gram, Symmetric};
 
-/// Rows multiplied at once, as a client does.
+/// Number of rows multiplied at once, as by a client.
 const BLOCK: usize = 256;
 
-/// The shortest of several runs, in seconds.
+/// Returns the shortest of several runs, in seconds.
 fn best<T>(runs: usize, mut work: impl FnMut() -> T) -> f64 {
     let time = |_| {
         let start = Instant::now();
@@ -34,7 +34,7 @@ fn rows(count: usize, width: usize) -> Vec<f64> {
     (0..count * width).map(|k| ((k * 7919) % 1013) as f64 / 1013.0 - 0.5).collect()
 }
 
-/// Useful operations per second of a product of two square matrices in f64; ReLU adds a thousandth.
+/// Returns the useful operations per second of a product of two square matrices in f64. ReLU adds a thousandth.
 fn product_rate() -> f64 {
     let n = 1_024;
     let layer = Projection::from_weights(n, n, rows(n, n)).expect("a square of weights");
@@ -49,7 +49,7 @@ fn main() {
         let block = rows(BLOCK, width);
         let mut gram = Gram::new(width);
         let seconds = best(5, || gram.add(&block));
-        // A multiplication and an addition per entry of the lower triangle.
+        // One multiplication and one addition per entry of the lower triangle.
         let useful = (BLOCK * width * (width + 1)) as f64 / seconds;
         println!(
             "Gram of {BLOCK} rows at D = {width}          {:7.1} GFLOP/s, {:.0} % of it",
@@ -61,7 +61,7 @@ fn main() {
     against_extraction();
 }
 
-/// Milliseconds of what is done with a Gram matrix, by its order.
+/// Prints the milliseconds of operations on a Gram matrix, by its order.
 fn algebra() {
     println!("\nms at order         192       768      1250");
     let matrices = [192, 768, 1_250].map(|order| {
@@ -85,7 +85,7 @@ fn algebra() {
     line("eigenvectors", &|matrix| best(3, || Eigen::of(matrix).expect("eigenvectors")));
 }
 
-/// A task of 1,000 samples at D = 1250 on a ViT-Tiny at 224 pixels.
+/// Compares a task of 1,000 samples at D = 1250 with their extraction by a ViT-Tiny at 224 pixels.
 fn against_extraction() {
     let (samples, width, classes) = (1_000, 1_250, 100);
     let config = VitConfig::preset("vit-tiny-patch16-224").expect("a preset");

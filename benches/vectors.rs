@@ -1,9 +1,9 @@
 //! Gain of wide vectors in loops of the training step.
 //!
-//! The widest vectors of the machine are compared with those that every machine has.
+//! The widest vectors of the machine are compared with those of the baseline.
 //!
-//! On a machine with AVX-512 a loop that falls short of its ratio is no longer compiled for it: see
-//! `src/kernels/wide.rs`. The last figure is the worth of products in `bf16`.
+//! If a loop falls short of its ratio on a machine with AVX-512, it is no longer compiled for that: see
+//! `src/kernels/wide.rs`. The last figure is the gain of products in `bf16`.
 //!
 //! ```text
 //! cargo bench --bench vectors
@@ -22,14 +22,14 @@ use fedcast::model::ops::{self, Precision};
 use fedcast::numerics::vectors::Vectors;
 use figures::Asked;
 
-/// Values that differ, of a size that a second-level cache holds.
+/// Returns varied values, of a size that fits into a second-level cache.
 fn values(shape: &[usize]) -> Result<Tensor> {
     let count = shape.iter().product::<usize>() as u32;
     let wave = Tensor::arange(0, count, &Device::Cpu)?.to_dtype(DType::F32)?;
     (wave * 0.37)?.sin()?.affine(3.0, 0.0)?.reshape(shape)
 }
 
-/// The least of many goes: whatever else the machine does only adds.
+/// Returns the shortest time of many repetitions, as other load on the machine only adds time.
 fn least(mut work: impl FnMut() -> Result<Tensor>) -> Result<Duration> {
     let mut least = Duration::MAX;
     for _ in 0..60 {
@@ -44,7 +44,7 @@ fn ratio(slow: Duration, fast: Duration) -> f64 {
     slow.as_secs_f64() / fast.as_secs_f64()
 }
 
-/// Prints how many times faster `work` is in the widest vectors.
+/// Prints the speedup of `work` by the widest vectors.
 fn widened(name: &str, asked: f64, mut work: impl FnMut() -> Result<Tensor>) -> Result<()> {
     let narrow = Vectors::Baseline.limit(|| least(&mut work))?;
     let name = format!("{name} in {:?} against the baseline", Vectors::of_machine());
@@ -65,7 +65,7 @@ fn main() -> Result<()> {
     };
     widened("its gradient, with candle's sums", 1.5, gradient)?;
 
-    // So few columns that the softmax is most of it.
+    // With so few columns, softmax dominates.
     let packed = values(&[4, 197, 6])?;
     widened("softmax in attention", 1.3, || ops::attention(&packed, 1, None, 197))?;
 

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let journal = MemorySink::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())?;
 
-    // Every table of fedcast is made from the same entries; the summary is one more reader of them.
+    // Every table of fedcast is made from the same entries; the summary is one more consumer of them.
     let mut summary = Summary::about(&scenario);
     for entry in journal.entries() {
         summary.record(&entry)?;

@@ -1,8 +1,9 @@
-//! The program `fedcast` with one more method, added from outside the crate: FedAvg whose server takes a part of each step.
+//! The program `fedcast` with one more method, added from outside the crate: FedAvg whose server takes a part of each
+//! step.
 //!
 //! The server moves by `rate` times the mean change of its clients, `theta <- theta + rate (mean - theta)`: the server
-//! optimizer SGD of Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 1. Everything else is FedAvg's, so
-//! that secure aggregation, medians, late uploads and exact bytes work without another line.
+//! optimizer SGD of Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 1. Everything else is
+//! FedAvg's, so that secure aggregation, medians, late uploads and exact bytes work without another line.
 //!
 //! Every command knows the method, and processes of a study start this program:
 //!

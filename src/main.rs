@@ -8,8 +8,8 @@ use std::process::ExitCode;
 static MEMORY: fedcast::cli::ReportingAllocator = fedcast::cli::ReportingAllocator;
 
 fn main() -> ExitCode {
-    // Parallelism is ours: one client per worker thread. Inner thread pools would fight for the
-    // same cores, so they are set to one thread, before any thread exists.
+    // fedcast trains one client per worker thread. Thread pools inside libraries would compete for the same cores, so
+    // they are limited to one thread, before any thread exists.
     for pool in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
         // SAFETY: no other thread runs yet that could read the environment.
         #[allow(unsafe_code)]

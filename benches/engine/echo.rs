@@ -1,4 +1,4 @@
-//! A method that learns nothing, and federations of it: what is left is the engine.
+//! A method that learns nothing, and federations of it, which measure the engine alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
 use fedcast::wire::{Body, WireError};
 
-/// A federation of clients that send back what they get.
+/// Federation of clients that send back their downloads.
 pub struct Federation {
-    /// Of a message, both ways.
+    /// Number of floats in a message, in both directions.
     pub floats: usize,
-    /// Clients that own data.
+    /// Number of clients that own data.
     pub clients: u32,
-    /// Of them, asked in a round.
+    /// Number of clients sampled per round.
     pub asked: u32,
-    /// Further clients that are registered and never sampled.
+    /// Number of further clients that are registered and never sampled.
     pub idle: u32,
     pub rounds: u32,
-    /// Time that a client's worker sleeps over its job.
+    /// Time that a worker sleeps for each job of a client.
     pub nap: Duration,
-    /// True if every client is sent its own floats.
+    /// True if every client gets different floats.
     pub apart: bool,
 }
 
-/// A thousand clients, a tenth of them asked in each of ten rounds.
+/// A thousand clients, a tenth of which are sampled in each of ten rounds.
 pub const THOUSAND: Federation = Federation {
     floats: 8_000,
     clients: 1_000,
@@ -39,14 +39,14 @@ pub const THOUSAND: Federation = Federation {
     apart: false,
 };
 
-/// The one parameter.
+/// Name of the only parameter.
 const ECHO: &str = "echo";
 
-/// Sends floats down and the same ones up, and the server folds nothing.
+/// Method that sends floats down and the same ones up, without a change at the server.
 #[derive(Clone)]
 pub struct Echo {
     floats: usize,
-    /// Floats sent to all clients that do not get their own.
+    /// Floats sent to all clients that do not get separate ones.
     same: Message,
     nap: Duration,
     apart: bool,
@@ -122,7 +122,7 @@ impl Server for Echo {
 }
 
 impl Federation {
-    /// One task on digits, two workers.
+    /// Returns one task on digits, with two workers.
     pub fn setup(&self) -> Setup {
         let dataset = digits::embedded().expect("embedded");
         let task_sequence =

@@ -1,11 +1,11 @@
 //! Cost of the engine itself: a method that learns nothing.
 //!
-//! * `32kB`, `6.5MB`: 1,000 clients, 100 per round; asked on two cores: 700 rounds per second with 32 kB of
-//!   payload, 25 with 6.5 MB;
-//! * `registered`: the same with 99,000 further idle clients; asked: less than 300 MB resident;
-//! * `population`: 100,000 clients that may all be asked, 1,000 per round, messages of 32 kB: events and
-//!   messages per second, and bytes per client that is not asked;
-//! * `plan`: plans of 100,000 clients of which 1,000 or all are asked, where nothing is computed.
+//! * `32kB`, `6.5MB`: 1,000 clients, 100 per round; required on two cores: 700 rounds per second with 32 kB of payload,
+//!   25 with 6.5 MB;
+//! * `registered`: the same with 99,000 further idle clients; required: less than 300 MB resident;
+//! * `population`: 100,000 clients that may all be sampled, 1,000 per round, messages of 32 kB: events and messages per
+//!   second, and bytes per client that is not sampled;
+//! * `plan`: plans of 100,000 clients of which 1,000 or all are sampled, without computation.
 //!
 //! ```text
 //! cargo bench --bench engine              # or -- 32kB, and so on, for one of them
@@ -24,7 +24,7 @@ use echo::{Federation, THOUSAND};
 use fedcast::federation::{Interrupt, simulate};
 use figures::{Asked, Records, Times};
 
-/// Wall time of a run, and its entries.
+/// Returns the wall time of a run, and the number of its entries.
 fn run(case: &Federation) -> (Duration, u64) {
     let setup = case.setup();
     let start = Instant::now();
@@ -32,7 +32,7 @@ fn run(case: &Federation) -> (Duration, u64) {
     (start.elapsed(), end.expect("ends well").entries)
 }
 
-/// Measures a case; answers what its runs took.
+/// Measures a case, and returns the times of its runs.
 fn measure(criterion: &mut Criterion, name: &str, case: &Federation) -> Times {
     let mut times = Times::default();
     let mut group = criterion.benchmark_group("engine");
@@ -44,7 +44,7 @@ fn measure(criterion: &mut Criterion, name: &str, case: &Federation) -> Times {
 }
 
 fn rounds(criterion: &mut Criterion) {
-    // Before the others, whose memory the process keeps.
+    // Run first, as the process keeps the memory of the others.
     let _ = run(&THOUSAND);
     figures::forget_peak();
     let _ = run(&THOUSAND);
@@ -89,7 +89,7 @@ fn rounds(criterion: &mut Criterion) {
 
 /// Returns the time that two threads take to hash half of the messages each.
 ///
-/// It is a lower bound for every engine that journals what arrived.
+/// It is a lower bound for every engine that records arrived messages in a journal.
 fn hashing(messages: u32, bytes: usize) -> Duration {
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -105,7 +105,7 @@ fn hashing(messages: u32, bytes: usize) -> Duration {
     start.elapsed()
 }
 
-/// Before all others, as threads may not read the environment yet.
+/// Sets the process up, before threads may read the environment.
 fn begin(_: &mut Criterion) {
     figures::begin();
 }

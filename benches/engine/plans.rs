@@ -1,4 +1,4 @@
-//! Plans of 100,000 clients: the engine where nothing is computed, and the draw of who holds what.
+//! Plans of 100,000 clients: the engine without computation, and the draw of the partition.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use fedcast::scenario::{Override, Scenario};
 
 use crate::figures::{self, Asked, Times};
 
-/// HGP on CIFAR-100, whose uploads weigh what their clients' samples say; the data need not be here.
+/// HGP on CIFAR-100, whose uploads depend in size on the samples of clients. The data need not be present.
 const FILE: &str = "scenarios/hgp/cifar100-beta0.5.toml";
 
-/// Returns the time that a plan of ten tasks takes.
+/// Returns the wall time of a plan of ten tasks.
 fn time(rounds_per_task: u32, participation: &str) -> Duration {
     let methods = Registry::builtin();
     let overrides = [
@@ -32,7 +32,7 @@ fn time(rounds_per_task: u32, participation: &str) -> Duration {
     start.elapsed()
 }
 
-/// Measures plans in which a thousand of the clients and all of them are sampled.
+/// Measures plans in which a thousand of the clients or all of them are sampled.
 pub fn measure(criterion: &mut Criterion) {
     for (case, rounds_per_task, participation, limit_s, limit_mb) in [
         ("1,000 of 100,000 clients", 10, "{kind=\"count\",count=1000}", 2.0, 200.0),

@@ -1,6 +1,6 @@
-//! Arithmetic of a step of a vision transformer, and the rate at which the machine multiplies.
+//! Arithmetic of a training step of a vision transformer, and the machine's rate of multiplications.
 //!
-//! Only products of matrices are counted; a multiplication and an addition are two operations.
+//! Only matrix products are counted; a multiplication and an addition are two operations.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,19 @@ use fedcast_kernels::products::{Matrix, Target};
 /// Parameters that train in addition to a head.
 #[derive(Clone, Copy)]
 pub enum Trained {
-    /// Keys and values in front of those of the first blocks.
+    /// Prefix keys and values of the first blocks.
     Prefixes(PromptShape),
     /// Low-rank pairs at the queries and values of all blocks.
     LowRank {
-        /// Rank of each.
+        /// Rank of each pair.
         rank: usize,
     },
-    /// The whole network.
+    /// All parameters of the network.
     Everything,
 }
 
 impl Trained {
-    /// Tokens of the prefix in a block.
+    /// Returns the number of prefix tokens in a block.
     fn prefix(self, block: usize) -> usize {
         match self {
             Trained::Prefixes(prompt) if block < prompt.blocks => prompt.length / 2,
@@ -31,7 +31,7 @@ impl Trained {
         }
     }
 
-    /// Multiplications of the pairs of a block.
+    /// Returns the number of multiplications for the pairs of a block.
     fn pairs(self, vit: &VitConfig) -> usize {
         match self {
             Trained::LowRank { rank } => 2 * vit.tokens() * 2 * vit.dim * rank,
@@ -39,7 +39,7 @@ impl Trained {
         }
     }
 
-    /// Operations of one image forward. Of the last block only the class token is a query.
+    /// Returns the operations of a forward pass for one image. In the last block only the class token is a query.
     pub fn forward(self, vit: &VitConfig) -> f64 {
         let blocks =
             (0..vit.depth).map(|block| self.linear(vit, block) + self.attention(vit, block));
@@ -47,7 +47,9 @@ impl Trained {
         operations(patches(vit) + blocks.sum::<usize>() + pairs)
     }
 
-    /// Operations of one image backward: to the inputs of all layers but the first, and to what trains.
+    /// Returns the operations of a backward pass for one image.
+    ///
+    /// It goes to the inputs of all layers except the first, and to what trains.
     pub fn backward(self, vit: &VitConfig) -> f64 {
         let layers: usize = (0..vit.depth).map(|block| self.linear(vit, block)).sum();
         let attention: usize = (0..vit.depth).map(|block| 2 * self.attention(vit, block)).sum();
@@ -60,13 +62,13 @@ impl Trained {
         operations(to_inputs + to_weights + attention)
     }
 
-    /// Multiplications of the linear layers of a block.
+    /// Returns the number of multiplications in the linear layers of a block.
     fn linear(self, vit: &VitConfig, block: usize) -> usize {
         let pack = vit.tokens() * vit.dim * 3 * vit.dim;
         pack + queries(vit, block) * vit.dim * (vit.dim + 2 * vit.mlp)
     }
 
-    /// Multiplications of queries with keys, and of probabilities with values.
+    /// Returns the number of multiplications of queries with keys, and of probabilities with values.
     fn attention(self, vit: &VitConfig, block: usize) -> usize {
         2 * queries(vit, block) * (vit.tokens() + self.prefix(block)) * vit.dim
     }
@@ -84,8 +86,9 @@ fn operations(multiplications: usize) -> f64 {
     2.0 * multiplications as f64
 }
 
-/// Operations per second of `threads` threads that multiply matrices of 768 rows and columns at the same time with the
-/// widest kernels, the best of three goes.
+/// Returns the operations per second of `threads` threads at once, the best of three repetitions.
+///
+/// Each multiplies matrices of 768 rows and columns with the widest kernels.
 pub fn peak(threads: usize) -> f64 {
     let go = || -> f64 {
         std::thread::scope(|scope| {
@@ -109,7 +112,7 @@ fn rate() -> f64 {
     2.0 * SIDE.pow(3) as f64 * f64::from(products) / start.elapsed().as_secs_f64()
 }
 
-/// Prints the part of the machine's rate of products that work reaches which does `operations` in some seconds.
+/// Prints the fraction of the machine's peak rate that `operations` in `seconds` reach.
 pub fn print_share(name: &str, operations: f64, seconds: f64, peak: f64) {
     let rate = operations / seconds;
     println!(

@@ -1,12 +1,12 @@
 //! Peak resident memory of this process, as reported by Linux.
 
-/// From now on only.
+/// Resets the peak, so that it counts from now on.
 pub fn forget_peak() {
-    // Where it is not allowed, the peak is that of the whole process: more, never less.
+    // If this is not permitted, the peak is that of the whole process, which is never smaller.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// In MB.
+/// Returns the peak in MB; `None` if it cannot be read.
 pub fn peak() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! Figures the engine must reach: each is printed on one line besides criterion's own report,
+//! Figures that benchmarks must reach. Each is printed on one line, in addition to criterion's report:
 //!
 //! ```text
 //! figure  no-op, 32 kB: 512 rounds/s (best 530), asked at least 500: reached
@@ -20,49 +20,51 @@ pub use noise::noise;
 pub use processor::processor_time;
 pub use records::Records;
 
-/// Requirement on a figure.
+/// Requirement for a figure.
 #[derive(Clone, Copy)]
 pub enum Asked {
     AtLeast(f64),
     AtMost(f64),
-    /// No requirement; the figure is informative.
+    /// No requirement, for informative figures.
     Nothing,
 }
 
-/// Sets the process up as the program does. To be called first.
+/// Sets the process up as the program does. Must be called first.
 pub fn begin() {
     keep_freed_memory();
     for pool in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
-        // SAFETY: no other thread runs yet that could read the environment.
+        // SAFETY: no other thread that could read the environment is running yet.
         unsafe { std::env::set_var(pool, "1") };
     }
 }
 
-/// Times in seconds that criterion measured of the same work.
+/// Times in seconds that criterion measured for the same work.
 #[derive(Default)]
 pub struct Times(Vec<f64>);
 
 impl Times {
-    /// For `Bencher::iter_custom`: does the work so often, and notes what each took.
+    /// Does the work `times` times, records each duration, and returns their sum, as `Bencher::iter_custom` needs it.
     pub fn take(&mut self, times: u64, mut work: impl FnMut() -> Duration) -> Duration {
         let taken: Vec<Duration> = (0..times).map(|_| work()).collect();
         self.0.extend(taken.iter().map(Duration::as_secs_f64));
         taken.iter().sum()
     }
 
-    /// Notes a figure that was taken elsewhere.
+    /// Records a figure that was measured elsewhere.
     pub fn note(&mut self, figure: f64) {
         self.0.push(figure);
     }
 
-    /// The middle one.
+    /// Returns the median of the recorded times.
     pub fn median(&self) -> Option<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied()
     }
 
-    /// The figure's line; `of` makes the figure of a noted time. Silent if criterion was asked to leave it out.
+    /// Prints the figure's line, where `of` converts a recorded time to the figure.
+    ///
+    /// Prints nothing if criterion's filter excluded the work.
     pub fn print(&self, name: &str, unit: &str, asked: Asked, of: impl Fn(f64) -> f64) {
         let mut figures: Vec<f64> = self.0.iter().map(|taken| of(*taken)).collect();
         figures.sort_by(f64::total_cmp);
@@ -79,7 +81,7 @@ impl Times {
         );
     }
 
-    /// The line of the most memory that was resident meanwhile, in MB.
+    /// Prints the line of the peak memory since the last reset, in MB.
     pub fn print_peak(&self, name: &str, limit: f64) {
         if let Some(peak) = memory::peak().filter(|_| !self.0.is_empty()) {
             print(&format!("{name}, resident memory"), "MB", Asked::AtMost(limit), peak);
@@ -87,7 +89,7 @@ impl Times {
     }
 }
 
-/// The line of a single number.
+/// Prints the line of a single number.
 pub fn print(name: &str, unit: &str, asked: Asked, number: f64) {
     Times(vec![number]).print(name, unit, asked, |number| number);
 }

@@ -6,7 +6,7 @@ use fedcast::data::{Dataset, Split};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use rand::RngCore;
 
-/// A data set of noise, every class equally often; sample `i` is of class `i % classes`.
+/// Returns a data set of noise with equally large classes, in which sample `i` has class `i % classes`.
 pub fn noise(classes: usize, train: u32, test: u32, shape: [usize; 3]) -> Dataset {
     Dataset {
         name: "noise".to_string(),

@@ -13,7 +13,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Empty ones.
+    /// Returns empty records.
     pub fn new() -> Box<Records> {
         let file = tempfile::tempfile().expect("a temporary file");
         Box::new(Records { journal: JournalWriter::new(file), ledger: Ledger::default() })

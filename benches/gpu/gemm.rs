@@ -7,7 +7,7 @@ use fedcast::model::DeviceSpec;
 
 const REPETITIONS: usize = 10;
 
-/// Operations per second of `side x side` products in the place's type; the best of five turns.
+/// Returns the operations per second of `side x side` products in the device's type, the best of five repetitions.
 pub fn rate(place: &DeviceSpec, side: usize) -> Result<f64> {
     let wave = |speed: f64| -> Result<Tensor> {
         let row = Tensor::arange(0f32, side as f32, &place.device)?;
@@ -23,7 +23,7 @@ pub fn rate(place: &DeviceSpec, side: usize) -> Result<f64> {
         place.device.synchronize()?;
         Ok(start.elapsed().as_secs_f64() / repetitions as f64)
     };
-    // The first products load kernels.
+    // The first products also load the kernels.
     turn(2)?;
     let mut best = f64::INFINITY;
     for _ in 0..5 {

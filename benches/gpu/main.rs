@@ -1,13 +1,13 @@
-//! What a GPU makes of the training steps of HGP and LoRA: agreement with the CPU, images per second in packs of 1 to
-//! 32 clients, what share of the device's own matrix products that is, and the memory it takes.
+//! Training steps of HGP and LoRA on a GPU: agreement with the CPU, images per second in packs of 1 to 32 clients,
+//! their fraction of the device's peak rate in matrix products, and memory.
 //!
 //! ```text
 //! cargo bench --features cuda --bench gpu               # cuda:0, ViT-B/16 at 224 pixels, bf16
 //! cargo bench --bench gpu -- cpu                        # the same code on the CPU, a small network
 //! cargo bench --features cuda --bench gpu -- cuda:0 hgp 8   # two steps of a pack of 8 alone, for a profiler
 //! ```
-//! `tools/gpu-check.sh` runs it with everything else there is to check. Where the device cannot be had
-//! it says so and ends with 20, the exit code of fedcast for devices.
+//! `tools/gpu-check.sh` runs it with all other checks. If the device cannot be opened, it reports that and exits with
+//! 20, the exit code of fedcast for devices.
 
 #![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
 
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Takes two steps of what is asked for, a name and a number of clients.
+/// Takes two steps of `name` with a pack of this many clients.
 fn two((name, pack): (String, String), place: &DeviceSpec) -> Result<(), Box<dyn Error>> {
     let trained = Trained::ALL.into_iter().find(|trained| trained.name() == name);
     let trained = trained.ok_or("hgp and lora are what is measured")?;
@@ -75,7 +75,7 @@ fn measure(name: &str, place: &DeviceSpec) -> Result<(), Box<dyn Error>> {
             trained.name()
         );
         let mut alone = None;
-        // The type of the place, and one pack in f32.
+        // In the type of the device, and one pack in f32.
         let wide = DeviceSpec { compute: DType::F32, ..place.clone() };
         let of_place = packs.iter().map(|pack| (*pack, place));
         for (pack, place) in of_place.chain([(8, &wide)].into_iter().filter(|_| !on_cpu)) {
@@ -99,7 +99,7 @@ fn measure(name: &str, place: &DeviceSpec) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Says how far eight clients who train here are from those who train on a CPU.
+/// Prints the differences between eight clients that trained on this device and on a CPU.
 fn agreement(trained: Trained, place: &DeviceSpec) -> Result<(), Box<dyn Error>> {
     let here = step::learned(trained, &DeviceSpec::cpu())?;
     for compute in [DType::F32, place.compute] {

@@ -24,12 +24,12 @@ const PROMPTED: usize = 5;
 const PROMPT: usize = 20;
 const RANK: usize = 4;
 
-/// What a client trains besides its head.
+/// Parameters that a client trains in addition to its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trained {
-    /// HGP: 20 prefix tokens in each of the first five blocks.
+    /// HGP's prompt: 20 prefix tokens in each of the first five blocks.
     Prompt,
-    /// Pairs of rank 4 at the queries and values of every block.
+    /// LoRA pairs of rank 4 at the queries and values of every block.
     Lora,
 }
 
@@ -43,7 +43,7 @@ impl Trained {
         }
     }
 
-    /// What a client receives.
+    /// Returns the parameters that a client receives.
     fn received(self, vit: &VitConfig) -> ParameterSet {
         let own = match self {
             Trained::Prompt => {
@@ -61,8 +61,10 @@ impl Trained {
         own.iter().chain(head.iter()).map(|(name, p)| (Arc::clone(name), p.clone())).collect()
     }
 
-    /// Multiplications and additions that a step cannot do without, per image: forward, the gradient of the input of
-    /// every product with a frozen weight, and of both operands in attention. LoRA's own products are left out.
+    /// Returns the necessary multiplications and additions of a step, per image.
+    ///
+    /// They are the forward pass, the gradient of the input of every product with a frozen weight, and of both operands
+    /// in attention. LoRA's own products are left out.
     fn flops_per_image(self, vit: &VitConfig) -> f64 {
         let VitConfig { dim, mlp, depth, .. } = *vit;
         let tokens = vit.tokens();
@@ -79,7 +81,7 @@ fn key() -> StreamKey {
     StreamKey::new(1, Domain::Init)
 }
 
-/// Digits as `vit` wants them, `samples` of them from `first` on.
+/// Returns digits in the size that `vit` reads, `samples` of them from `first` on.
 fn loader(vit: &VitConfig, first: usize, samples: usize) -> Result<Loader, LearningError> {
     let digits = digits::embedded()?;
     let task_sequence = TaskSequence::new(CLASSES, &ClassPermutation::Native, &TaskSizes::Even(1))?;
@@ -99,7 +101,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// On a network of this shape with random weights.
+    /// Creates a step on a network of this shape with random weights.
     pub fn new(
         trained: Trained,
         vit: VitConfig,
@@ -116,12 +118,12 @@ impl Step {
         Ok(Step { flops_per_image: trained.flops_per_image(&vit), model, batch })
     }
 
-    /// Images of a step.
+    /// Returns the number of images per step.
     pub fn images(&self) -> usize {
         self.batch.batch.len()
     }
 
-    /// Multiplications and additions per image.
+    /// Returns the multiplications and additions per image.
     pub fn flops_per_image(&self) -> f64 {
         self.flops_per_image
     }
@@ -137,7 +139,7 @@ impl Step {
     }
 }
 
-/// Takes two steps, for a profiler to look at.
+/// Takes two steps, for a profiler.
 pub fn two(step: &Step) -> Result<(), LearningError> {
     let mut optimizer = step.optimizer();
     step.take(&mut optimizer)?;
@@ -145,7 +147,7 @@ pub fn two(step: &Step) -> Result<(), LearningError> {
     Ok(step.model.backbone().place().device.synchronize()?)
 }
 
-/// Images per second, uploads of images included; the best of three turns.
+/// Returns the images per second, including their uploads; the best of three repetitions.
 pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
     const STEPS: usize = 5;
     let mut optimizer = step.optimizer();
@@ -158,7 +160,7 @@ pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
         device.synchronize()?;
         Ok((steps * step.images()) as f64 / start.elapsed().as_secs_f64())
     };
-    // Kernels are loaded and the memory pool is filled.
+    // Loads the kernels and fills the memory pool.
     turn(2)?;
     let mut best = 0f64;
     for _ in 0..3 {
@@ -167,27 +169,27 @@ pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
     Ok(best)
 }
 
-/// What eight clients have learned.
+/// Trained values and losses of eight clients.
 pub struct Learned {
-    /// Of each client.
+    /// Number of steps of each client.
     pub steps: u64,
     values: Vec<f32>,
     losses: Vec<f64>,
 }
 
 impl Learned {
-    /// Of losses of epochs, the largest.
+    /// Returns the largest difference of epoch losses.
     pub fn loss_distance(&self, other: &Learned) -> f64 {
         let each = self.losses.iter().zip(&other.losses);
         each.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
     }
 
-    /// Of values that trained, the largest.
+    /// Returns the largest difference of trained values.
     pub fn largest_distance(&self, other: &Learned) -> f64 {
         self.distances(other).fold(0.0, f64::max)
     }
 
-    /// Of values that trained, the mean.
+    /// Returns the mean difference of trained values.
     pub fn mean_distance(&self, other: &Learned) -> f64 {
         self.distances(other).sum::<f64>() / self.values.len() as f64
     }
@@ -197,7 +199,7 @@ impl Learned {
     }
 }
 
-/// Eight clients of the network that ships with the program, two epochs of three batches, in one pack.
+/// Trains eight clients of the embedded network for two epochs of three batches, in one pack.
 pub fn learned(trained: Trained, place: &DeviceSpec) -> Result<Learned, LearningError> {
     const CLIENTS: usize = 8;
     let backbone = Arc::new(Backbone::from(embedded_vit()?).to_device(place)?);

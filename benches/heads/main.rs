@@ -1,16 +1,14 @@
-//! Rounds of federated averaging where only a linear head trains: what is left when the backbone costs
-//! nothing.
+//! Rounds of federated averaging where only a linear head trains, so that the backbone costs nothing.
 //!
-//! * `logistic`: 3,072 pixels -> 100 classes, 1,000 clients of 10 samples, 10 per round, batches of 10, one
-//!   epoch; asked on two cores: 200 rounds per second in less than 150 MB;
-//! * `cached/N`: a head on cached features of width 192, 10 tasks of 10 classes, 5 rounds per task, N clients of
-//!   10 samples per task, 10 per round, tested after every task; asked: 200 rounds per second for N = 100,
-//!   1,000 and 10,000. The features are computed before the first measured run;
-//! * `population`: the same head among 100,000 clients, 1,000 per round, a round per task: rounds of a
-//!   client per second, and which part of the time of both workers and of the event loop is not learning,
-//!   testing or waiting.
+//! * `logistic`: 3,072 pixels -> 100 classes, 1,000 clients of 10 samples, 10 per round, batches of 10, one epoch;
+//!   required on two cores: 200 rounds per second in less than 150 MB;
+//! * `cached/N`: a head on cached features of width 192, 10 tasks of 10 classes, 5 rounds per task, N clients of 10
+//!   samples per task, 10 per round, tested after every task; required: 200 rounds per second for N = 100, 1,000 and
+//!   10,000. The features are computed before the first measured run;
+//! * `population`: the same head among 100,000 clients, 1,000 per round, a round per task: trained clients per second,
+//!   and the part of the time of both workers and of the event loop that is not learning, testing or waiting.
 //! * `fedhaf`: FedHAF with its own widths on the same features, 300 clients with their exemplars, 30 per round, 10
-//!   tasks of a round each; nothing is asked.
+//!   tasks of a round each; without a requirement.
 //!
 //! ```text
 //! cargo bench --bench heads               # or -- logistic, -- cached, -- fedhaf
@@ -30,7 +28,7 @@ use fedcast::methods::averaging::Averager;
 use fedcast::methods::fedhaf::FedHaf;
 use figures::{Asked, Records, Times};
 
-/// Wall time of a run.
+/// Returns the wall time of a run.
 fn run(setup: Setup) -> Duration {
     let start = Instant::now();
     simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
@@ -69,12 +67,12 @@ fn rounds(criterion: &mut Criterion) {
     fedhaf(criterion, &cached);
 }
 
-/// Ten rounds of 30 of 300 clients.
+/// Measures ten rounds of 30 of 300 clients.
 fn fedhaf(criterion: &mut Criterion, cached: &setting::Cached) {
     figures::forget_peak();
     let mut times = Times::default();
     let mut group = criterion.benchmark_group("heads");
-    // A run takes seconds: one for each sample, and one to warm up.
+    // A run takes seconds, so each sample is one run, after one to warm up.
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(1));
     let measured = || {
@@ -90,7 +88,7 @@ fn fedhaf(criterion: &mut Criterion, cached: &setting::Cached) {
     }
 }
 
-/// Ten rounds of 1,000 of 100,000 clients.
+/// Measures ten rounds of 1,000 of 100,000 clients.
 fn population(criterion: &mut Criterion, cached: &setting::Cached) {
     let (mut times, spent) = (Times::default(), Spent::default());
     let mut group = criterion.benchmark_group("heads");
@@ -113,7 +111,7 @@ fn population(criterion: &mut Criterion, cached: &setting::Cached) {
     }
 }
 
-/// Nanoseconds of learning and testing, and of everything but waiting.
+/// Nanoseconds of learning and testing, and of everything except waiting.
 #[derive(Clone, Default)]
 struct Spent(Arc<Mutex<(u64, u64)>>);
 

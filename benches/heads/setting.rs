@@ -1,4 +1,4 @@
-//! The two federations: one on pixels, one on features of a small transformer.
+//! The two federations, one on pixels and one on features of a small transformer.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use fedcast::policy::RunContext;
 use crate::figures::noise;
 
 const CLASSES: usize = 100;
-/// Of a client and task.
+/// Number of samples per client and task.
 const SAMPLES: u32 = 10;
 
-/// The raw pixels of noise, one task.
+/// Federation on the raw pixels of noise, in one task.
 pub struct Logistic(Arc<Dataset>);
 
 impl Logistic {
@@ -43,7 +43,9 @@ impl Logistic {
     }
 }
 
-/// Features of width 192, made by a transformer of one block so that the cache fills quickly, ten tasks.
+/// Federation on features of width 192 in ten tasks.
+///
+/// A transformer of one block computes them, so that the cache fills quickly.
 pub struct Cached {
     data: Arc<Dataset>,
     backbone: Arc<Backbone>,
@@ -52,7 +54,7 @@ pub struct Cached {
 
 impl Cached {
     const TASKS: u32 = 10;
-    /// Of a task; clients beyond the hundredth hold the samples of earlier ones.
+    /// Training samples per task. Clients beyond the hundredth hold the samples of earlier ones.
     const TRAIN: u32 = 1_000;
 
     pub fn new() -> Cached {
@@ -74,9 +76,9 @@ impl Cached {
         }
     }
 
-    /// Federation of `clients` clients, with a cohort size and rounds per task.
+    /// Returns the federation of `clients` clients, with a cohort size and rounds per task.
     pub fn setup(&self, clients: u32, asked: u32, rounds: u32) -> Setup {
-        // Sample `i` is of class `i % 100`, and task `t` brings the classes from `10 t` on.
+        // Sample `i` has class `i % 100`, and task `t` has the classes from `10 t` on.
         let of_task = |task: u32, k: u32| (k / 10) * CLASSES as u32 + task * 10 + k % 10;
         let shards = |task: u32| -> Vec<Shard> {
             let shard = |client| nth(client, |k| of_task(task, k % Cached::TRAIN));
@@ -94,7 +96,7 @@ impl Cached {
     }
 }
 
-/// The shard of a client: as many samples as it has, the `k`-th of all of them being `sample(k)`.
+/// Returns the shard of a client, whose samples are `sample(k)` for consecutive `k`.
 fn nth(client: u32, sample: impl Fn(u32) -> u32) -> Shard {
     (client * SAMPLES..(client + 1) * SAMPLES).map(sample).collect()
 }
@@ -103,9 +105,9 @@ struct Federation {
     backbone: Arc<Backbone>,
     cache: Arc<FeatureCache>,
     tasks: usize,
-    /// Per task.
+    /// Number of rounds per task.
     rounds: u32,
-    /// Clients per round.
+    /// Number of clients sampled per round.
     asked: u32,
     curve: Curve,
 }

@@ -1,4 +1,4 @@
-//! HePCo's server step by part, against what its clients compute meanwhile.
+//! HePCo's server step by part, compared with the computation of its clients.
 //!
 //! A round of the paper's benchmark on ViT-Tiny at 96 pixels: 100 prompts of 20 rows in 5 blocks, five clients
 //! of 300 images, ten epochs; the second task, so that old classes are replayed. One epoch of one client is
@@ -42,7 +42,7 @@ fn figures(criterion: &mut Criterion) {
     print("ViT-B", &Setting::new(vit("vit-base-patch16-224")).server_step(), None);
 }
 
-/// The parts of a server step; all of it in percent of what clients took.
+/// Prints the parts of a server step, and their total in percent of the clients' time, which it returns.
 fn print(name: &str, parts: &Parts, clients: Option<f64>) -> f64 {
     let seconds = [parts.generators, parts.prompts, parts.head].map(|part| part.as_secs_f64());
     let [generators, prompts, head] = seconds;

@@ -20,9 +20,9 @@ use crate::figures::noise;
 
 const CLASSES: usize = 100;
 pub const CLIENTS: u32 = 5;
-/// Of a client: six classes of fifty.
+/// Number of samples per client: six classes of fifty.
 pub const SAMPLES: u32 = 300;
-/// Passes over them in a round.
+/// Number of epochs per round.
 pub const EPOCHS: u32 = 10;
 
 /// Data shared by all measurements.
@@ -99,7 +99,7 @@ impl Setting {
         }
     }
 
-    /// One server step, part by part.
+    /// Measures one server step, part by part.
     pub fn server_step(&self) -> Parts {
         let start = Instant::now();
         let (settings, previous) = ((&self.config.server, self.shape), Some(&self.previous));
@@ -124,7 +124,7 @@ impl Setting {
         }
     }
 
-    /// One epoch of one client on one thread, its queries known.
+    /// Measures one epoch of one client on one thread, with known queries.
     pub fn client_epoch(&self) -> Duration {
         let weights = Vit::initial_parameters(&self.vit, key(60));
         let vit = Vit::from_parameters(self.vit, &weights).expect("loads");

@@ -1,11 +1,10 @@
-//! HGP on ViT-Tiny at 224 pixels, batches of 16: what an image costs, and what a second worker is worth.
+//! HGP on ViT-Tiny at 224 pixels, batches of 16: the cost of an image, and the gain of a second worker.
 //!
-//! Two clients of 16 images train two epochs in one round, describe their classes, and 32 images are tested.
-//! Asked on two cores: at most 25 ms per training image and 15 ms per tested one, both cores together, and
-//! two workers at least 1.7 times as fast as one. A training image is one image in one epoch; the pass
-//! that describes the classes afterwards is counted to it. The last line puts the arithmetic of a
-//! training image against what the machine reaches in large products of matrices. The same is measured with products
-//! in `bf16`, for CPUs that multiply them faster.
+//! Two clients of 16 images train two epochs in one round, describe their classes, and 32 images are tested. Required
+//! on two cores: at most 25 ms per training image and 15 ms per tested one, both cores together, and two workers at
+//! least 1.7 times as fast as one. A training image is one image in one epoch, including its part of the pass that
+//! describes the classes afterwards. The last line compares the rate of operations in training with the machine's peak
+//! in large matrix products. The same is measured with products in `bf16`, for CPUs that multiply them faster.
 //!
 //! ```text
 //! cargo bench --bench hgp
@@ -26,7 +25,7 @@ use figures::arithmetic::{Trained, peak, print_share};
 use figures::{Asked, Records, Times};
 use setting::{EPOCHS, Setting, Spent, TESTED, TRAINED};
 
-/// Wall time of a run.
+/// Returns the wall time of a run.
 fn run(setting: &Setting, workers: usize, spent: &Spent) -> Duration {
     let setup = setting.setup(workers);
     let start = Instant::now();
@@ -35,7 +34,7 @@ fn run(setting: &Setting, workers: usize, spent: &Spent) -> Duration {
     start.elapsed()
 }
 
-/// Times of runs with two workers, and time of both workers in training and tests.
+/// Times of runs with two workers, and the time of both workers in training and tests.
 #[derive(Default)]
 struct Measured {
     wall: Times,
@@ -54,7 +53,7 @@ impl Measured {
                 wall.take(n, || {
                     let spent = Spent::default();
                     let wall = run(setting, 2, &spent);
-                    // Both workers together: half of what they spent.
+                    // Half of the time that both workers spent together.
                     training.take(1, || spent.of(JobKind::Train) / 2);
                     testing.take(1, || spent.of(JobKind::Evaluate) / 2);
                     wall
@@ -65,13 +64,13 @@ impl Measured {
         Measured { wall, training, testing }
     }
 
-    /// The median of a training image, in milliseconds.
+    /// Returns the median time of a training image, in milliseconds.
     fn image(&self) -> Option<f64> {
         self.training.median().map(per(TRAINED * EPOCHS))
     }
 }
 
-/// Converts seconds of `images` images to milliseconds per image.
+/// Returns a conversion from seconds of `images` images to milliseconds per image.
 fn per(images: u32) -> impl Fn(f64) -> f64 {
     move |taken| 1e3 * taken / f64::from(images)
 }
@@ -99,7 +98,7 @@ fn figures(criterion: &mut Criterion) {
     let gain = alone.median().unwrap_or(0.0) / two;
     figures::print("HGP, two workers instead of one", "times", Asked::AtLeast(1.7), gain);
 
-    // A training image has its share of one more forward pass after the last epoch.
+    // A training image includes its part of one more forward pass after the last epoch.
     let trained = Trained::Prefixes(setting.prompt);
     let forward = trained.forward(&setting.config) * (1.0 + 1.0 / f64::from(EPOCHS));
     let work = forward + trained.backward(&setting.config);

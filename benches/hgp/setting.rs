@@ -1,4 +1,4 @@
-//! Two clients, one round, one task of ten classes.
+//! The federation of the benchmark: two clients, one round, one task of ten classes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,27 +18,27 @@ use crate::figures::noise;
 
 const CLASSES: usize = 10;
 const CLIENTS: u32 = 2;
-/// Of a client, and of a batch.
+/// Number of samples per client and per batch.
 const SAMPLES: u32 = 16;
-/// Images of a round's cohort.
+/// Number of images in a round's cohort.
 pub const TRAINED: u32 = CLIENTS * SAMPLES;
-/// Passes over them.
+/// Number of epochs per round.
 pub const EPOCHS: u32 = 2;
-/// Images tested after the task: two blocks, one for each worker.
+/// Number of images tested after the task: two blocks, one for each worker.
 pub const TESTED: u32 = 32;
 
 /// Data shared by all runs.
 pub struct Setting {
     data: Arc<Dataset>,
     backbone: Arc<Backbone>,
-    /// The network.
+    /// Dimensions of the network.
     pub config: VitConfig,
-    /// The prompt that trains.
+    /// Shape of the prompt that trains.
     pub prompt: PromptShape,
 }
 
 impl Setting {
-    /// With products of this precision.
+    /// Creates the setting with matrix products of this precision.
     pub fn new(precision: Precision) -> Setting {
         let config = VitConfig::default();
         let weights = Vit::initial_parameters(&config, StreamKey::new(1, Domain::Init));
@@ -91,7 +91,7 @@ impl Setting {
     }
 }
 
-/// With a short rebalancing, which is the server's own work.
+/// Returns the method with a short rebalancing, which is the server's own work.
 fn method() -> Hgp {
     let mut method = Hgp::default();
     method.rebalancing.epochs = 1;

@@ -9,9 +9,9 @@
 //! ```text
 //! RAYON_NUM_THREADS=1 cargo bench --bench prefix_step
 //! ```
-//! With `FEDCAST_WEIGHTS` a safetensors file of a ViT-Tiny is used, else random weights; the
-//! time is the same. Forward and backward are timed, not the optimizer. Lines that begin with `products` put the products of
-//! matrices of a step against what the machine reaches in large ones.
+//! With `FEDCAST_WEIGHTS` a safetensors file of a ViT-Tiny is used, else random weights; the time is the same. Forward
+//! and backward are timed, not the optimizer. Lines that begin with `products` compare the rate of a step's matrix
+//! products with the machine's peak in large ones.
 
 #![allow(
     clippy::disallowed_methods,
@@ -49,7 +49,7 @@ const PROMPTED: usize = 5;
 const PROMPT: usize = 200;
 const RANK: usize = 4;
 
-/// Everything both steps share.
+/// Data shared by both steps.
 struct Setting {
     config: VitConfig,
     weights: ParameterSet,
@@ -138,7 +138,7 @@ impl Setting {
     }
 }
 
-/// The best of several alternating repetitions, and their ratio.
+/// Prints the best times of several alternating repetitions, and their ratio.
 fn compare(
     name: &str,
     ours: impl Fn() -> Result<f32, ModelError>,

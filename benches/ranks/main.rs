@@ -1,14 +1,15 @@
 //! Cost of computing in other processes: a method that learns nothing, under `mpirun`.
 //!
-//! * a job of 6.5 MB there and back: jobs per second over four ranks, and what each takes of rank 0's processor beyond
-//!   what it takes when rank 0 does it itself; asked: 50, and 8 ms;
-//! * a round of 100 clients whose jobs last 200 ms: how much sooner it is over with four workers, in as many processes,
-//!   than with one; asked: 3.5 times.
+//! * jobs of 6.5 MB to other ranks and back: jobs per second over four ranks, and the additional processor time of rank
+//!   0 per job; required: 50, and 8 ms;
+//! * a round of 100 clients whose jobs last 200 ms: the speedup with four workers, in as many processes, over one;
+//!   required: 3.5.
 //!
 //! ```text
 //! cargo bench --features mpi --bench ranks
 //! ```
-//! It starts itself with `mpirun`, on this machine; a worker sleeps over a job, so that two cores do for five processes.
+//! It starts itself with `mpirun` on this machine. Workers sleep during a job, so that two cores suffice for five
+//! processes.
 
 #[path = "../engine/echo.rs"]
 mod echo;
@@ -26,7 +27,7 @@ use fedcast::federation::remote::{Rank, RemoteRank, RemoteRanks, serve};
 use fedcast::federation::{Interrupt, simulate};
 use figures::{Asked, Records, Times};
 
-/// A round of jobs that come and go with 6.5 MB each.
+/// A round of jobs that send 6.5 MB to other ranks and back.
 const CROSSING: Federation = Federation {
     floats: 1_625_000,
     clients: 100,
@@ -36,19 +37,19 @@ const CROSSING: Federation = Federation {
     ..THOUSAND
 };
 
-/// A round of jobs that take their time.
+/// A round of long jobs.
 const LASTING: Federation =
     Federation { rounds: 1, nap: Duration::from_millis(200), apart: false, ..CROSSING };
 
-/// Names the case to a process that `mpirun` started.
+/// Environment variable with the case, for a process that `mpirun` started.
 const CASE: &str = "FEDCAST_BENCH_CASE";
 
 /// Report of rank 0 on a run.
 struct RankReport {
     seconds: f64,
-    /// Of rank 0's process.
+    /// Processor time of rank 0's process.
     processor_seconds: f64,
-    /// Jobs that other ranks did.
+    /// Number of jobs that other ranks computed.
     crossed: f64,
 }
 
@@ -61,7 +62,7 @@ fn main() {
     }
 }
 
-/// Starts the runs, and prints the figures.
+/// Starts the runs, and prints their figures.
 fn measure() {
     let (mut rates, mut costs, mut ratios) = <(Times, Times, Times)>::default();
     for _ in 0..5 {
@@ -85,7 +86,7 @@ fn launch(case: &str, ranks: u32) -> RankReport {
         .args(["-n", &ranks.to_string(), "--bind-to", "none"])
         .arg(std::env::current_exe().expect("this program"))
         .env(CASE, case)
-        // More processes than cores, perhaps as root: Open MPI 4, then 5. MPICH allows both.
+        // Allows more processes than cores, and root: Open MPI 4, then 5. MPICH allows both.
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
         .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
@@ -99,7 +100,7 @@ fn launch(case: &str, ranks: u32) -> RankReport {
     RankReport { seconds, processor_seconds, crossed }
 }
 
-/// One of the ranks of a run, with one worker.
+/// Runs one of the ranks of a run, with one worker.
 fn take_part(case: &Federation) {
     let Joined { rank, size, line, carrying } = mpi::join().expect("MPI begins");
     let mut setup = case.setup();

@@ -62,13 +62,13 @@ fn step(loss: Result<Tensor>) -> Result<f32> {
     loss.to_scalar()
 }
 
-/// Times candle's step between two of ours, so that whatever else the machine does meets both.
+/// Times candle's step between two of ours, so that other load on the machine affects both.
 fn compare(ours: impl Fn() -> Result<f32>, stock: impl Fn() -> Result<f32>) -> Result<()> {
     let timed = |step: &dyn Fn() -> Result<f32>| -> Result<(f32, Duration)> {
         let start = Instant::now();
         Ok((step()?, start.elapsed()))
     };
-    // The first step meets cold pages and caches.
+    // The first step finds cold pages and caches.
     ours()?;
     let (loss, before) = timed(&ours)?;
     let (other_loss, other) = timed(&stock)?;

@@ -54,7 +54,7 @@ pub struct StockResNet {
 }
 
 impl StockResNet {
-    /// With these parameters and this head.
+    /// Creates the network with these parameters and this head.
     pub fn new(config: &ResNetConfig, set: &ParameterSet, head: &Tensor) -> Result<StockResNet> {
         let variables = VarMap::new();
         let root = VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu);
@@ -86,7 +86,7 @@ impl StockResNet {
         Ok(StockResNet { stem, blocks, head: Var::from_tensor(head)?.as_tensor().clone() })
     }
 
-    /// The mean cross-entropy of `pixels` `(b, c, h, w)`.
+    /// Returns the mean cross-entropy of `pixels` `(b, c, h, w)`.
     pub fn loss(&self, pixels: &Tensor, labels: &Tensor) -> Result<Tensor> {
         let mut x = self.stem.forward(pixels)?.relu()?;
         for block in &self.blocks {

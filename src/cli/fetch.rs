@@ -13,7 +13,7 @@ use crate::fetch::{self, CATALOGUE, CatalogEntry, Fetched, Name, Remote, Setting
 use crate::quantity::Bytes;
 use crate::report::wrapped;
 
-/// Columns of the list before what a data set is.
+/// Column at which descriptions of data sets begin in the list.
 const TEXT_COLUMN: usize = 34;
 
 /// Download data sets and weights by name

@@ -173,7 +173,8 @@ fn retime(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
     let manifest = read_manifest(&args.run)?;
     let mut recorded = Timing::default();
     experiment::replay(&args.run, &mut [&mut recorded])?;
-    // Held until the tables are written. They are not those of this run.
+    // These tables are not those of the run, whose directory therefore cannot take them. The lock is held until they
+    // are written.
     let same = args.out.as_ref().is_some_and(|out| *out == args.run);
     if same {
         let what =
@@ -209,7 +210,7 @@ fn retime(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Adds the option that names another place to an error about data that are not where they were.
+/// Adds advice to an error about missing data: the option that gives their new place.
 fn with_advice(error: VerifyError) -> CliError {
     if !matches!(&error, VerifyError::Run(run) if lacks_data(run)) {
         return error.into();

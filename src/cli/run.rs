@@ -137,7 +137,7 @@ fn begin(args: &RunArgs, methods: &Registry, ranks: Option<Ranks>) -> Result<Exi
     if args.single_task {
         let path = single_task::table_path(&run);
         let lines = single_task::into_file(&scenario, methods, args.workers, &path, args.quiet)?;
-        // A replay looks for it wherever it is called.
+        // Absolute, because a replay may be called from another folder.
         scenario.record.single_task = Some(std::path::absolute(&path).unwrap_or(path));
         scenario.record.trained_alone = lines.into();
     }

@@ -1,7 +1,7 @@
-//! Samples that belong to no client and to no task: a public, unlabelled set from which methods distil.
+//! Samples that belong to no client and to no task: a public, unlabeled set from which methods distil.
 //!
-//! It is dealt in equal shards, in its own order, and what does not fill a shard is left out. A client has the shard
-//! of its number modulo the shards, so that of many clients several have the same.
+//! The samples are shuffled and dealt into equal shards; a remainder that does not fill a shard is left out. A client
+//! uses the shard of its number modulo the number of shards, so that clients share shards if there are more clients.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::ClientId;
 
-/// Draws of the order of shards begin at this step of the domain; before are those of what is held out.
+/// First stream step of the shuffle below `Domain::HoldOut`; smaller steps belong to held-out samples.
 const ORDER: u64 = 1 << 32;
 
 /// Facts about auxiliary samples, known before any is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuxiliaryFacts {
-    /// Samples of a shard.
+    /// Number of samples in each shard.
     pub samples: usize,
-    /// Channels, rows and columns of a stored image, where all have the same.
+    /// Channels, rows and columns of a stored image; `None` if images differ in size.
     pub image: Option<[usize; 3]>,
     /// True if the server has its own shard.
     pub server: bool,
 }
 
-/// Unlabelled samples in shards.
+/// Unlabeled samples in shards.
 #[derive(Clone, Debug)]
 pub struct Auxiliary {
-    /// Samples without labels: all are set to zero.
+    /// Samples with all labels set to zero.
     split: Arc<Split>,
     order: Arc<[u32]>,
-    /// Shards of clients.
+    /// Number of shards for clients.
     parts: usize,
     /// True if the server has a shard in addition.
     server: bool,
@@ -40,7 +40,7 @@ impl Auxiliary {
     /// Returns the samples of a split without their labels, for a model of `classes` classes.
     ///
     /// # Errors
-    /// Fewer samples than shards.
+    /// Returns an error if there are fewer samples than shards.
     pub fn new(
         split: &Arc<Split>,
         classes: usize,
@@ -58,7 +58,7 @@ impl Auxiliary {
     /// Checks that every shard gets a sample, from `samples` samples in all.
     ///
     /// # Errors
-    /// Fewer samples than shards.
+    /// Returns an error if there are fewer samples than shards, or no shard for clients.
     pub fn check_shards(samples: usize, (parts, server): (usize, bool)) -> Result<(), DataError> {
         let shards = parts + usize::from(server);
         if parts > 0 && samples >= shards {
@@ -76,7 +76,7 @@ impl Auxiliary {
         samples / (parts + usize::from(server)).max(1)
     }
 
-    /// Returns the number of a client's shard.
+    /// Returns the index of the shard that a client uses.
     pub fn number_of(&self, client: ClientId) -> usize {
         client.index() % self.parts
     }
@@ -98,12 +98,12 @@ impl Auxiliary {
         own.into()
     }
 
-    /// Its samples, with labels of zero.
+    /// Returns all auxiliary samples; their labels are zero.
     pub fn split(&self) -> &Arc<Split> {
         &self.split
     }
 
-    /// Batches of a shard through a transform.
+    /// Returns a loader of a shard, whose images pass through `transform`.
     pub fn loader(
         &self,
         shard: &Shard,
@@ -114,10 +114,10 @@ impl Auxiliary {
         Loader::new(split, Arc::clone(shard), task_sequence, Arc::clone(transform))
     }
 
-    /// Returns the bytes of the images of a shard, one behind the other.
+    /// Returns the bytes of all images of a shard, concatenated.
     ///
     /// # Errors
-    /// An image that cannot be read.
+    /// Returns an error if an image cannot be read.
     pub fn bytes(&self, shard: &Shard) -> Result<Vec<u8>, DataError> {
         let mut bytes = Vec::new();
         for sample in shard.iter() {

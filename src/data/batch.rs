@@ -1,10 +1,10 @@
-//! Input of a training step or a pass: pixels (or tokens, or features) and labels that are head rows.
+//! Input of a training step or an evaluation pass: pixels, tokens or features, and labels as head rows.
 
 use candle_core::{Device, Tensor};
 
 use super::DataError;
 
-/// One batch on the host.
+/// One batch in host memory.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
     /// Images of one size, with their pixels.
@@ -18,7 +18,7 @@ pub enum Batch {
         /// Index of each image in its split, `(batch)`: the key of feature caches.
         samples: Vec<u32>,
     },
-    /// Images as a frozen network sees them: computed once, see `learning::feature_cache`.
+    /// Features that a frozen network computed once for each image, see `learning::feature_cache`.
     Features {
         /// One row per image, row-major.
         values: Vec<f32>,
@@ -29,9 +29,9 @@ pub enum Batch {
         /// Index of each image in its split, `(batch)`.
         samples: Vec<u32>,
     },
-    /// Samples with their queries: the features that the unprompted frozen network gives for them.
+    /// Samples with their queries: features of the frozen network without prompts, by which prompts are selected.
     Queried {
-        /// The samples; never itself queried.
+        /// The samples; never itself [`Batch::Queried`].
         inputs: Box<Batch>,
         /// One query per sample, row-major.
         queries: Vec<f32>,
@@ -50,7 +50,7 @@ pub enum Batch {
 }
 
 impl Batch {
-    /// Samples in the batch.
+    /// Returns the number of samples in the batch.
     pub fn len(&self) -> usize {
         self.labels().len()
     }
@@ -60,7 +60,7 @@ impl Batch {
         self.labels().is_empty()
     }
 
-    /// Head rows, `(batch)`.
+    /// Returns the head rows of the samples, `(batch)`.
     pub fn labels(&self) -> &[u32] {
         match self {
             Batch::Images { labels, .. }
@@ -70,7 +70,7 @@ impl Batch {
         }
     }
 
-    /// Sample indices in the split, `(batch)`.
+    /// Returns the indices of the samples in their split, `(batch)`.
     pub fn samples(&self) -> &[u32] {
         match self {
             Batch::Images { samples, .. }
@@ -91,17 +91,17 @@ impl Batch {
     /// Returns the queries on a device, f32 `(batch, dim)`, where the loader brought them.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn queries(&self, device: &Device) -> Result<Option<Tensor>, DataError> {
         let Batch::Queried { queries, .. } = self else { return Ok(None) };
         let shape = (self.len(), queries.len() / self.len().max(1));
         Ok(Some(Tensor::from_slice(queries, shape, device)?))
     }
 
-    /// Several batches as one, in their order.
+    /// Concatenates batches in their order.
     ///
     /// # Errors
-    /// When there is none, or they differ in kind or in the shape of a sample.
+    /// Returns an error if there is no batch, or if they differ in kind or in the shape of a sample.
     pub fn join(batches: impl IntoIterator<Item = Batch>) -> Result<Batch, DataError> {
         let mut batches = batches.into_iter();
         let mut joined = batches.next().ok_or_else(cannot_join)?;
@@ -151,7 +151,7 @@ impl Batch {
     /// sequences, u32 `(batch, length)`.
     ///
     /// # Errors
-    /// When the batch holds features, or the device has no room.
+    /// Returns an error if the batch holds features, or the device has no room.
     pub fn pixels(&self, device: &Device) -> Result<Tensor, DataError> {
         match self {
             Batch::Images { pixels, shape, .. } => {

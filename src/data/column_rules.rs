@@ -1,4 +1,4 @@
-//! Rules that columns of all formats are read by, and the errors for those that break them.
+//! Rules for columns of every file format, and the errors for columns that break them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::DataError;
 
-/// Returns the first name that was there before.
+/// Returns the first name that occurs a second time.
 pub(super) fn twice<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<&'a String> {
     let mut known = BTreeSet::new();
     names.into_iter().find(|name| !known.insert(*name))
 }
 
-/// Checks that no two columns have one name.
+/// Checks that no two columns share a name.
 pub(super) fn differ<'a>(
     path: &Path,
     names: impl IntoIterator<Item = &'a String>,
@@ -30,7 +30,7 @@ pub(super) fn differ<'a>(
     }
 }
 
-/// Returns the names of the numbers of a column in schema metadata that the hub's `datasets` writes.
+/// Returns the class names of a column from the schema metadata of Hugging Face's `datasets`.
 pub(super) fn names_of_numbers(note: &str, column: &str) -> Option<Vec<String>> {
     let note: Value = serde_json::from_str(note).ok()?;
     let names = note.get("info")?.get("features")?.get(column)?.get("names")?.as_array()?;
@@ -56,10 +56,10 @@ pub(super) fn unlike(
     DataError::advised(path, expected, format!("values of type {found}"), advice)
 }
 
-/// Bytes of a row as the text that they should be.
+/// Returns the bytes of a row as text.
 ///
 /// # Errors
-/// Bytes that are not UTF-8.
+/// Returns an error if the bytes are not UTF-8.
 pub(super) fn text<'a>(
     path: &Path,
     name: &str,

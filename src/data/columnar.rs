@@ -1,4 +1,4 @@
-//! Files of columns, Parquet or Arrow.
+//! Columnar files: Parquet or Arrow.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use super::columns::{ColumnValues, ParquetTable};
 use super::labels::Labels;
 use super::part_files::has_ending;
 
-/// A file of columns that is open.
+/// Open Parquet or Arrow file.
 pub(super) enum ColumnarFile {
     Parquet(ParquetTable),
     Arrow(ArrowFile),
 }
 
 impl ColumnarFile {
-    /// Opens a file: of Arrow where its name ends so, of Parquet otherwise.
+    /// Opens a file as Arrow if its name ends in `.arrow`, as Parquet otherwise.
     ///
     /// # Errors
-    /// A file that is missing, cut short or of another format; two columns of one name.
+    /// Returns an error if the file is missing, cut short or of another format, or if two columns share a name.
     pub fn open(path: &Path) -> Result<ColumnarFile, DataError> {
         match is_arrow(path) {
             true => ArrowFile::open(path).map(ColumnarFile::Arrow),
@@ -33,7 +33,7 @@ impl ColumnarFile {
         }
     }
 
-    /// Columns as they were named, without what lies inside of them.
+    /// Returns the names of the top-level columns, without the fields nested in them.
     pub fn names(&self) -> Vec<String> {
         match self {
             ColumnarFile::Parquet(file) => file.names(),
@@ -41,10 +41,11 @@ impl ColumnarFile {
         }
     }
 
-    /// One label or owner per row, with the names that the file gives to its numbers.
+    /// Returns one label or owner per row, with the class names that the file gives to its numbers.
     ///
     /// # Errors
-    /// No such column, neither numbers nor texts, missing values, damage.
+    /// Returns an error if the column does not exist, holds neither numbers nor texts, has missing values or is
+    /// damaged.
     pub fn labels(&self, name: &str) -> Result<Labels, DataError> {
         match self {
             ColumnarFile::Parquet(file) => file.labels(name),
@@ -55,7 +56,7 @@ impl ColumnarFile {
     /// Returns the values of a column of numbers of any type.
     ///
     /// # Errors
-    /// No such column, texts, missing values, damage.
+    /// Returns an error if the column does not exist, is not numeric, has missing values or is damaged.
     pub fn numbers(&self, name: &str) -> Result<ColumnValues<f32>, DataError> {
         match self {
             ColumnarFile::Parquet(file) => file.numbers(name),
@@ -63,11 +64,11 @@ impl ColumnarFile {
         }
     }
 
-    /// Returns one string of bytes per row, of the column or of `inner` in its structure. `None` where all of them
-    /// together are more than `most` bytes.
+    /// Returns one byte string per row, from the column or from its field `inner` if it is a structure. `None` if all
+    /// of them together exceed `most` bytes.
     ///
     /// # Errors
-    /// No such column, other values, missing values, damage.
+    /// Returns an error if the column does not exist, holds other values, has missing values or is damaged.
     pub fn bytes(
         &self,
         name: &str,

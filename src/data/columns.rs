@@ -1,7 +1,7 @@
-//! Columns of Parquet files: of one, or of several that are one table.
+//! Columns of Parquet files: single columns, or several that form one table.
 //!
-//! Whole columns are read, with the values of a row counted, so that a column of lists is as quick as a plain one.
-//! A missing value is an error.
+//! A column is read whole, together with the number of values in each row, so that a column of lists is as fast as a
+//! plain one. A missing value is an error.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ use super::labels::{LabelReader, Labels, RowPlace};
 use super::{Cause, DataError, column_rules};
 use crate::files::{self, FileKind};
 
-/// Values read at once.
+/// Number of values that are read at once.
 const BATCH: usize = 8_192;
 
-/// A Parquet file that is open.
+/// Open Parquet file.
 pub(super) struct ParquetTable {
     path: PathBuf,
     reader: SerializedFileReader<std::fs::File>,
 }
 
-/// The values of a column, and how many each row has.
+/// Values of a column, and the number of values in each row.
 pub(super) struct ColumnValues<T> {
     pub values: Vec<T>,
     pub counts: Vec<u32>,
@@ -38,7 +38,7 @@ impl ParquetTable {
     /// Opens a file.
     ///
     /// # Errors
-    /// A file that is missing, cut short or of another format.
+    /// Returns an error if the file is missing, cut short or of another format, or if two columns share a name.
     pub fn open(path: &Path) -> Result<ParquetTable, DataError> {
         let file = files::open(path, FileKind::Data)
             .map_err(|e| DataError::io(path, "a Parquet file", e))?;
@@ -59,18 +59,18 @@ impl ParquetTable {
         notes.iter().find(|note| note.key == key)?.value.as_deref()
     }
 
-    /// Returns the names that the hub's `datasets` writes in the metadata for the numbers of a column.
+    /// Returns the class names that Hugging Face's `datasets` stores in the metadata for a column.
     fn names_of_numbers(&self, column: &str) -> Option<Vec<String>> {
         column_rules::names_of_numbers(self.note("huggingface")?, column)
     }
 
-    /// Columns as they were named, without what lies inside of them.
+    /// Returns the names of the top-level columns, without the fields nested in them.
     pub fn names(&self) -> Vec<String> {
         let schema = self.reader.metadata().file_metadata().schema_descr();
         schema.root_schema().get_fields().iter().map(|field| field.name().to_owned()).collect()
     }
 
-    /// Returns the number and description of a column's only leaf, or of a structure's leaf `inner`.
+    /// Returns the index and description of a column's only leaf, or of the leaf `inner` of a structure.
     fn leaf(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl ParquetTable {
     /// Returns the values of a column of numbers of any type.
     ///
     /// # Errors
-    /// No such column, texts, missing values, damage.
+    /// Returns an error if the column does not exist, is not numeric, has missing values or is damaged.
     pub fn numbers(&self, name: &str) -> Result<ColumnValues<f32>, DataError> {
         let (at, leaf) = self.leaf(name, None)?;
         match leaf.physical_type() {
@@ -121,10 +121,11 @@ impl ParquetTable {
         }
     }
 
-    /// One label or owner per row, with the names that the file gives to its numbers.
+    /// Returns one label or owner per row, with the class names that the file gives to its numbers.
     ///
     /// # Errors
-    /// No such column, neither numbers nor texts, missing values, damage.
+    /// Returns an error if the column does not exist, holds neither numbers nor texts, has missing values or is
+    /// damaged.
     pub fn labels(&self, name: &str) -> Result<Labels, DataError> {
         let (at, leaf) = self.leaf(name, None)?;
         if leaf.max_rep_level() > 0 {
@@ -178,11 +179,11 @@ impl ParquetTable {
         Ok(reader.finish().with_names(self.names_of_numbers(name)))
     }
 
-    /// Returns one string of bytes per row, of the column or of `inner` in its structure. `None` where all of them
-    /// together are more than `most` bytes.
+    /// Returns one byte string per row, from the column or from its field `inner` if it is a structure. `None` if all
+    /// of them together exceed `most` bytes.
     ///
     /// # Errors
-    /// No such column, other values, missing values, damage.
+    /// Returns an error if the column does not exist, holds other values, has missing values or is damaged.
     pub fn bytes(
         &self,
         name: &str,
@@ -193,7 +194,7 @@ impl ParquetTable {
         match leaf.physical_type() {
             Physical::BYTE_ARRAY => {
                 let found = self.byte_arrays(at, name)?;
-                // Before they are copied: a dictionary may have one value in many rows.
+                // Counted before they are copied: a dictionary may repeat one value in many rows.
                 let all: u64 = found.values.iter().map(|value| value.len() as u64).sum();
                 Ok((all <= most).then(|| copied(found).values))
             }
@@ -308,7 +309,7 @@ impl<T> ColumnValues<T> {
     }
 }
 
-/// Returns a copy of each: a value would keep the whole page that it was read from.
+/// Copies the bytes of all values: the originals would keep the whole pages that they were read from in memory.
 fn copied(column: ColumnValues<ByteArray>) -> ColumnValues<Vec<u8>> {
     column.map(|value| value.data().to_vec())
 }
@@ -318,8 +319,7 @@ fn is_unsigned(leaf: &ColumnDescriptor) -> bool {
         || matches!(leaf.logical_type_ref(), Some(LogicalType::Integer(kind)) if !kind.is_signed)
 }
 
-/// Returns the meaning of a column's values if they are not plain numbers. It is days, ticks, or numbers with a point
-/// to be moved.
+/// Returns the logical type of a column whose numbers stand for something else: dates, times or decimals.
 fn meaning(leaf: &ColumnDescriptor) -> Option<String> {
     use ConvertedType as C;
     let plain = [
@@ -341,7 +341,7 @@ fn meaning(leaf: &ColumnDescriptor) -> Option<String> {
     if !plain.contains(&leaf.converted_type()) {
         return Some(leaf.converted_type().to_string());
     }
-    // Nanoseconds have this one only.
+    // Types in nanoseconds have a logical type only, no converted type.
     match leaf.logical_type_ref() {
         Some(LogicalType::Timestamp(_)) => Some("TIMESTAMP".to_owned()),
         Some(LogicalType::Time(_)) => Some("TIME".to_owned()),

@@ -1,4 +1,4 @@
-//! A data set: two splits of labelled u8 images and the names of their classes.
+//! A data set: two splits of labeled u8 images and the names of their classes.
 //!
 //! Images are kept as bytes, in one buffer when they all have one size, and become floats
 //! only in batches. Labels here are the *data set's* class ids; the [`TaskSequence`](super::TaskSequence)
@@ -29,13 +29,13 @@ use super::{DataError, Image, Stacked};
 pub struct Dataset {
     /// Name for the user: `cifar-100`, `digits`, the folder's name.
     pub name: String,
-    /// Class id -> name.
+    /// Names of the classes, by class id.
     pub class_names: Vec<String>,
-    /// Training samples of clients; shards index it.
+    /// Training samples; the shards of clients index them.
     pub train: Arc<Split>,
     /// Samples on which the server measures accuracy.
     pub test: Arc<Split>,
-    /// Notes for the user: replacements and omissions when it was read.
+    /// Notes for the user: replaced and omitted samples and files.
     pub notes: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Dataset {
         self.class_names.len()
     }
 
-    /// Training samples of each class, all that a nominal partition needs.
+    /// Returns the number of training samples of each class. Partitions need nothing else for their counts.
     pub fn class_sizes(&self) -> Vec<usize> {
         self.train.by_class().iter().map(Vec::len).collect()
     }
@@ -57,7 +57,7 @@ pub struct Split {
     labels: Vec<u32>,
     by_class: Vec<Vec<u32>>,
     store: Store,
-    /// Pixels after deterministic transforms, shared by everyone who asks for the same one.
+    /// Cache of pixels after deterministic transforms. `None` for a transform that is not prepared.
     prepared: Mutex<Vec<(Transform, Option<Arc<Prepared>>)>>,
     prepared_budget: usize,
     /// Natural owner of each sample, if the data have owners.
@@ -68,7 +68,7 @@ pub struct Split {
     digest: OnceLock<blake3::Hash>,
 }
 
-/// Prepared pixels may take this much per split.
+/// Default limit of the bytes of prepared pixels per split.
 const PREPARED_BUDGET: usize = 128 << 20;
 
 impl Split {
@@ -114,10 +114,10 @@ impl Split {
         })
     }
 
-    /// Samples of another split in this order, with labels of their own. Their pixels stay where they are.
+    /// Returns samples of another split, in this order and with new labels. Pixels are not copied.
     ///
     /// # Errors
-    /// Labels beyond the number of classes.
+    /// Returns an error if a label is not below the number of classes.
     pub(crate) fn chosen(
         of: &Arc<Split>,
         samples: Vec<u32>,
@@ -128,7 +128,7 @@ impl Split {
         Split::new(Store::Chosen { of: of.base(), samples: base }, labels, classes)
     }
 
-    /// Returns the split that has the pixels: this one, or the one its samples were chosen from.
+    /// Returns the split that owns the pixels: this one, or the one its samples were chosen from.
     pub fn base(self: &Arc<Split>) -> Arc<Split> {
         match &self.store {
             Store::Chosen { of, .. } => Arc::clone(of),
@@ -161,7 +161,7 @@ impl Split {
         Split { owners: Some(owners), ..self }
     }
 
-    /// Returns the samples with these owners in place of natural ones.
+    /// Returns the samples with `owners` in place of the natural owners of the data.
     pub(crate) fn owned_by(self: Arc<Split>, owners: Vec<u32>) -> Result<Arc<Split>, DataError> {
         let split = match Arc::try_unwrap(self) {
             Ok(split) => split,
@@ -173,7 +173,7 @@ impl Split {
         Ok(Arc::new(split.with_owners(owners)))
     }
 
-    /// Returns the natural owner of each sample, such as the speaker of a line. `None` if the data have none.
+    /// Returns the natural owner of each sample, such as the speaker of a line, if the data have owners.
     pub fn owners(&self) -> Option<&[u32]> {
         self.owners.as_deref()
     }
@@ -216,8 +216,7 @@ impl Split {
         }
     }
 
-    /// Returns the rows of some samples of a table, one behind the other, and their width. `None` where samples are
-    /// no rows.
+    /// Returns the concatenated rows of some samples of a table, and their width. `None` for other data.
     pub fn rows(&self, samples: &[u32]) -> Option<(Vec<f32>, usize)> {
         match &self.store {
             Store::Rows { values, width } => {
@@ -241,7 +240,7 @@ impl Split {
         }
     }
 
-    /// Returns the tokens of some samples, one behind the other, equally many for each; `None` for images.
+    /// Returns the concatenated tokens of some samples, equally many for each. `None` for other data.
     pub fn tokens(&self, samples: &[u32]) -> Option<Vec<u32>> {
         match &self.store {
             Store::Tokens { ids, length } => {
@@ -265,7 +264,7 @@ impl Split {
     /// tokens `(b, n)`, or rows of a table `(b, n, 1, 1)`.
     ///
     /// # Errors
-    /// A sample that cannot be read, samples of different shapes, or a transform that draws.
+    /// Returns an error if a sample cannot be read, shapes differ or the transform is random.
     pub fn input(
         &self,
         transform: &Transform,
@@ -300,7 +299,7 @@ impl Split {
         &self.by_class
     }
 
-    /// Returns the samples of some class ids, ascending.
+    /// Returns the samples of these class ids, ascending.
     pub fn of_classes(&self, classes: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let of_class = |class: u32| self.by_class[class as usize].iter().copied();
         let mut samples: Vec<u32> = classes.into_iter().flat_map(of_class).collect();
@@ -308,16 +307,21 @@ impl Split {
         samples
     }
 
-    /// Sample `i`. Panics when `i` is not below [`Split::len`].
+    /// Returns image `i`.
     ///
     /// # Errors
-    /// A file that cannot be read or decoded, when images are decoded at each access; samples that are no images of
-    /// bytes.
+    /// Returns an error if a file cannot be read or decoded, or if the samples are not images of bytes.
+    ///
+    /// # Panics
+    /// Panics if `i` is not below [`Split::len`].
     pub fn image(&self, i: usize) -> Result<Image<'_>, DataError> {
         self.store.image(i)
     }
 
-    /// Returns sample `i` of images of floats, `None` of other samples. Panics when `i` is not below [`Split::len`].
+    /// Returns image `i` of a split of float images; `None` for other kinds of data.
+    ///
+    /// # Panics
+    /// Panics if `i` is not below [`Split::len`].
     pub fn float_image(&self, i: usize) -> Option<Image<'_, f32>> {
         self.store.float_image(i)
     }
@@ -346,7 +350,7 @@ impl Split {
         })
     }
 
-    /// `[channels, height, width]` of every image, when they are known to agree.
+    /// Returns `[channels, height, width]` of every image, if they are known to agree.
     pub fn image_shape(&self) -> Option<[usize; 3]> {
         match &self.store {
             Store::Buffer { shape, .. } | Store::Floats { shape, .. } => Some(*shape),
@@ -361,10 +365,10 @@ impl Split {
         }
     }
 
-    /// Bytes of one sample as it is stored here; of images of different sizes, those of the first.
+    /// Returns the bytes of one stored sample; if images differ in size, of the first one.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Returns an error if a file cannot be read.
     pub fn sample_bytes(&self) -> Result<u64, DataError> {
         match &self.store {
             Store::Tokens { length, .. } => return Ok(4 * *length as u64),
@@ -381,11 +385,12 @@ impl Split {
         }
     }
 
-    /// Digest of labels and images: of their pixels where these lie in memory, otherwise of the bytes
-    /// of every file. Computed once.
+    /// Returns the digest of labels and images, computed once.
+    ///
+    /// Images in memory count with their pixels, others with the bytes of their files.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Returns an error if a file cannot be read.
     pub fn digest(&self) -> Result<blake3::Hash, DataError> {
         if let Some(known) = self.digest.get() {
             return Ok(*known);
@@ -396,11 +401,11 @@ impl Split {
             hasher.update(&label.to_le_bytes());
         }
         self.store.digest_into(&mut hasher)?;
-        // Another thread may have been faster; it found the same.
+        // If another thread was faster, its result is the same.
         Ok(*self.digest.get_or_init(|| hasher.finalize()))
     }
 
-    /// Sets the bytes of floats that [`Split::prepared`] may keep (0: prepare nothing).
+    /// Sets the limit of the bytes that [`Split::prepared`] may use; with 0 it prepares nothing.
     #[cfg(test)]
     pub(super) fn set_prepared_budget(&mut self, bytes: usize) {
         self.prepared_budget = bytes;
@@ -413,7 +418,7 @@ impl Split {
     /// Evaluation and frozen-feature passes read the same pixels again and again; the first thread to request them
     /// prepares them while others wait.
     ///
-    /// Where samples were chosen from another split it is that one's: ask it for [`origin`](Split::origin).
+    /// If samples were chosen from another split, this is that split as a whole: index it by [`origin`](Split::origin).
     pub fn prepared(&self, transform: &Transform) -> Option<Arc<Prepared>> {
         if let Store::Chosen { of, .. } = &self.store {
             return of.prepared(transform);
@@ -421,7 +426,7 @@ impl Split {
         if !transform.is_deterministic() || transform.steps.is_empty() || self.is_empty() {
             return None;
         }
-        // A panic elsewhere leaves the list whole: it is only pushed to.
+        // A panic elsewhere cannot leave the list inconsistent: it is only pushed to.
         let mut known = self.prepared.lock();
         if let Some((_, found)) = known.iter().find(|(t, _)| t == transform) {
             return found.clone();

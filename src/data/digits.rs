@@ -18,7 +18,7 @@ const RECORD: usize = 1 + SIDE * SIDE;
 /// Returns the digits: ten classes named `0` to `9`, images of shape `[1, 8, 8]`.
 ///
 /// # Errors
-/// None unless the binary itself is damaged.
+/// Returns an error only if the binary itself is damaged.
 pub fn embedded() -> Result<Dataset, DataError> {
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(ASSET)

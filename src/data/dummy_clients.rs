@@ -1,7 +1,7 @@
 //! Dummy clients: random parts of one client's shard that act as clients.
 //!
-//! The draw sees only how many samples there are, grouped by head row, so a plan that knows sizes alone
-//! cuts as the run does.
+//! The draw depends only on the number of a client's samples. Positions count through them sorted by head row, so that
+//! a plan, which knows class counts alone, cuts shards as the run does.
 //!
 //! ```
 //! use fedcast::data::dummy_clients::{self, DummyClientSplit};
@@ -41,8 +41,8 @@ pub fn numbers(samples: usize, count: u32, rule: DummyClientSplit) -> Range<u32>
     }
 }
 
-/// Returns the places `0..samples` in random parts, by number of the dummy client and each ascending. Those that [`numbers`]
-/// does not name are empty.
+/// Splits the positions `0..samples` randomly among `count` dummy clients, ascending within each. Dummy clients that
+/// [`numbers`] does not include get none.
 pub fn cut(samples: usize, count: u32, rule: DummyClientSplit, key: StreamKey) -> Vec<Vec<u32>> {
     let parts = numbers(samples, count, rule).end as usize;
     let mut places: Vec<u32> = (0..samples as u32).collect();

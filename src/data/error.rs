@@ -81,7 +81,7 @@ pub enum DataError {
     Device(#[from] candle_core::Error),
 }
 
-/// Number of shown characters of what was found: names in a stranger's file may have any length.
+/// Number of characters of a found text that are shown: names in foreign files may have any length.
 const SHOWN: usize = 1_000;
 
 fn shortened(text: &str) -> String {
@@ -91,29 +91,29 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Cause of content that does not fit. It decides the advice: to fetch a file again helps only where bytes were lost.
+/// Cause of unusable content, which determines the advice: fetching again helps only if bytes were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Bytes that were lost or changed on their way here.
+    /// Bytes that were lost or changed in transfer.
     Damaged,
-    /// A whole file that holds other things than this source reads.
+    /// Intact file whose content this source does not read.
     OtherContent,
     /// A class without samples in one of the parts.
     ClassWithoutSamples,
-    /// Labels that stand for unknown ones, such as -1 in the test parts of the hub.
+    /// Labels that stand for an unknown class, such as -1 in test parts on the Hugging Face hub.
     Unlabeled,
     /// A label that is none of the classes.
     UnknownLabel,
-    /// Two names of classes that people take for one.
+    /// Two class names that people may confuse.
     AlikeNames,
-    /// A file that is there more than once, under several names or in several folders.
+    /// Content that is there more than once, under several names or in several folders.
     Twice,
-    /// Files of a set of which some are missing.
+    /// Set of files of which some are missing.
     Incomplete,
 }
 
 impl Cause {
-    /// Returns what helps.
+    /// Returns the advice for the user.
     fn advice(self) -> &'static str {
         match self {
             Cause::Damaged => "Fetch or unpack the data set again",
@@ -165,14 +165,14 @@ impl DataError {
         }
     }
 
-    /// Returns the error for a file whose content is damaged and that should be fetched again. Or for one that stands
-    /// in for it, such as a pointer of Git LFS, which has its own advice.
+    /// Returns the error for a damaged file that should be fetched again. A file that stands in for it, such as a Git
+    /// LFS pointer, gets an error with its own advice.
     pub(crate) fn corrupt(
         path: &Path,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> DataError {
-        // An empty file is damaged in any format.
+        // An empty file is damaged in any format, so its head says nothing.
         let holds_something = std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
         let stand_in = holds_something.then(|| foreign(path)).flatten();
         stand_in.unwrap_or_else(|| DataError::because(Cause::Damaged, path, expected, found))
@@ -188,7 +188,7 @@ impl DataError {
         DataError::advised(path, expected, found, cause.advice())
     }
 
-    /// Returns the error for a file whose content does not fit, with own advice.
+    /// Returns the error for a file whose content does not fit, with the given advice.
     pub(crate) fn advised(
         path: &Path,
         expected: impl Into<String>,
@@ -216,7 +216,7 @@ impl DataError {
         DataError::Unfit { what: what.into(), advice: advice.into(), key: Some(key) }
     }
 
-    /// Returns the key of the scenario that the error is about, if there is one, with message and advice.
+    /// Returns the scenario key that the error is about, if there is one, with message and advice.
     pub fn at_key(&self) -> Option<(&'static str, String, &str)> {
         match self {
             DataError::Unfit { what, advice, key: Some(key) } => {
@@ -235,7 +235,7 @@ impl DataError {
 impl CommandError for DataError {
     fn exit_code(&self) -> Exit {
         match self {
-            // What cannot be asked of intact data is a matter of the scenario.
+            // Intact data that cannot meet a request point to a mistake in the scenario.
             DataError::Infeasible { .. } | DataError::Unfit { .. } => Exit::Scenario,
             _ => Exit::Inputs,
         }

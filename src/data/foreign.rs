@@ -1,4 +1,4 @@
-//! Files that stand in for the ones that were wanted: pointers of Git LFS, web pages, tables of other programs.
+//! Files that stand in for the expected ones: Git LFS pointers, web pages, tables of other programs.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,8 +9,7 @@ use crate::files::{self, FileKind};
 /// Number of first bytes that identify such a file.
 const HEAD: u64 = 256;
 
-/// Returns the error for a file whose first bytes show another format. `None` where they show nothing, or cannot be
-/// read.
+/// Returns the error for a file whose first bytes show another format. `None` if they show none, or cannot be read.
 pub(super) fn foreign(path: &Path) -> Option<DataError> {
     let mut head = Vec::new();
     files::open(path, FileKind::Data).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
@@ -22,7 +21,7 @@ pub(super) fn foreign(path: &Path) -> Option<DataError> {
     })
 }
 
-/// Returns the name of the format with this head, and advice where fetching it again is not enough.
+/// Returns the name of the format that begins with `head`, and advice if fetching again is not enough.
 fn recognized(head: &[u8]) -> Option<(&'static str, Option<&'static str>)> {
     let text = head.trim_ascii_start().to_ascii_lowercase();
     let begins = |word: &str| text.starts_with(word.as_bytes());

@@ -1,4 +1,4 @@
-//! Training samples held out to choose rates on.
+//! Training samples that are held out, for validation or as auxiliary samples.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use super::{DataError, Dataset, Split};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// Purpose of held-out samples; each has its own draws.
+/// Purpose of held-out samples. Each purpose has its own random draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Samples to measure accuracies on.
+    /// Samples on which accuracies are measured.
     Validation = 1,
-    /// Samples without owner.
+    /// Samples without an owner.
     Auxiliary = 2,
 }
 
 impl Purpose {
-    /// Returns the key of a scenario that asks for it.
+    /// Returns the scenario key that requests these samples.
     fn key(self) -> &'static str {
         match self {
             Purpose::Validation => "data.validation_fraction",
@@ -26,11 +26,12 @@ impl Purpose {
 }
 
 impl Dataset {
-    /// Divides the training samples class by class: `held` says how many of a class's samples are held out, drawn with
-    /// `seed` for what they are held out for. The first data set keeps the others; its `test` stays what it is. The second part is what was held out.
+    /// Divides the training samples class by class: `held` maps the size of a class to the number of its samples that
+    /// are held out, drawn with `seed` and `purpose`. Returns the data set without the held-out samples, its `test`
+    /// unchanged, and the held-out samples.
     ///
     /// # Errors
-    /// A class with too few samples for both parts.
+    /// Returns an error if a class has too few samples for both parts.
     pub fn hold_out(
         self,
         held: impl Fn(usize) -> usize,
@@ -63,7 +64,7 @@ impl Dataset {
 }
 
 impl Split {
-    /// Some samples, in the order of the split, with their labels and owners.
+    /// Returns some samples with their labels and owners, in the order of the split.
     pub(super) fn part(self: &Arc<Split>, mut samples: Vec<u32>) -> Result<Arc<Split>, DataError> {
         samples.sort_unstable();
         let each = |values: &[u32]| samples.iter().map(|sample| values[*sample as usize]).collect();

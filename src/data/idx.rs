@@ -1,8 +1,9 @@
 //! IDX, the files of MNIST, Fashion-MNIST, KMNIST and EMNIST, as they are downloaded or unpacked.
 //!
-//! A file of images is `00 00 08 03`, then their number, rows and columns as big-endian words of four bytes, then a byte
-//! per pixel; one of labels is `00 00 08 01`, their number, a byte each. Images are 28 by 28. Those of EMNIST lie on their
-//! side, as published; nothing is turned. Source: <http://yann.lecun.com/exdb/mnist/> and Cohen et al., "EMNIST", 2017.
+//! A file of images is `00 00 08 03`, then their number, rows and columns as big-endian words of four bytes, then a
+//! byte per pixel; one of labels is `00 00 08 01`, their number, a byte each. Images are 28 by 28. Those of EMNIST lie
+//! on their side, as published; nothing is turned. Source: <http://yann.lecun.com/exdb/mnist/> and Cohen et al.,
+//! "EMNIST", 2017.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use super::store::Store;
 use super::{Cause, DataError, Dataset};
 use crate::files::{self, FileKind};
 
-/// Pixels of both sides.
+/// Image height and width in pixels.
 const SIDE: usize = 28;
 
-/// Words of `idx3` and `idx1` files in front of their content.
+/// First words (magic numbers) of `idx3` and `idx1` files.
 const IMAGES: u32 = 0x0000_0803;
 const LABELS: u32 = 0x0000_0801;
 
@@ -24,11 +25,11 @@ const LABELS: u32 = 0x0000_0801;
 const TEST: [&str; 2] = ["t10k-", "test-"];
 const TRAIN: [&str; 1] = ["train-"];
 
-/// Reads the four files of a folder, or of the folders `MNIST/raw` and `raw` below it. Of a folder with several sets, such
-/// as all of EMNIST, `path` names the training images of one.
+/// Reads the four files of a folder, or of the folders `MNIST/raw` and `raw` below it. Of a folder with several sets,
+/// such as all of EMNIST, `path` names the training images of one.
 ///
 /// # Errors
-/// Files that are missing, of several sets, cut short, or of another shape than they say.
+/// Returns an error if files are missing, belong to several sets, are cut short, or have another shape than they state.
 pub fn open(path: &Path) -> Result<Dataset, DataError> {
     if let (true, Some(folder), Some(name)) = (path.is_file(), path.parent(), path.file_name()) {
         let name = name.to_string_lossy();
@@ -50,8 +51,8 @@ pub fn open(path: &Path) -> Result<Dataset, DataError> {
     open_set(&folder, None, name)
 }
 
-/// Opens the files of a set in a folder, of any set if none is named. The name of a set ends before `train-`, and may
-/// be empty.
+/// Opens the files of a set in a folder, or of the only set there if `set` is `None`. The name of a set is the part of
+/// file names before `train-`, and may be empty.
 fn open_set(folder: &Path, set: Option<&str>, name: String) -> Result<Dataset, DataError> {
     let names = listed(folder)?;
     let part = |part: &[&str]| {
@@ -83,7 +84,7 @@ fn listed(folder: &Path) -> Result<Vec<String>, DataError> {
     Ok(names)
 }
 
-/// Returns the file of a part: unpacked before packed.
+/// Returns the file of a part; an unpacked file is preferred to a packed one.
 fn the_one(
     folder: &Path,
     (names, set): (&[String], Option<&str>),
@@ -133,7 +134,7 @@ fn body(file: &Path, magic: u32) -> Result<(usize, Vec<u8>), DataError> {
     if word(0)? != magic {
         let (found, expected) = (word(0)?, format!("an IDX file that begins with {magic:08x}"));
         return Err(match found >> 16 {
-            // An array of other numbers or extents.
+            // An array of another type or with other dimensions.
             0 => DataError::because(Cause::OtherContent, file, expected, format!("{found:08x}")),
             _ => DataError::corrupt(file, expected, format!("{found:08x}")),
         });
@@ -162,7 +163,7 @@ fn body(file: &Path, magic: u32) -> Result<(usize, Vec<u8>), DataError> {
     Ok((count, bytes[head..].to_vec()))
 }
 
-/// Returns the bytes of a file, unpacked where it is gzipped.
+/// Returns the bytes of a file, decompressed if it is gzipped.
 fn unpacked(file: &Path) -> Result<Vec<u8>, DataError> {
     let bytes =
         files::read(file, FileKind::Data).map_err(|e| DataError::io(file, "an IDX file", e))?;

@@ -1,9 +1,9 @@
-//! Images in NumPy's arrays: bytes of 0 to 255, or floats that networks read as they are.
+//! Images in NumPy arrays: bytes from 0 to 255, or floats that networks read as they are.
 //!
 //! A part is a `.npz` or a folder of `.npy` with an array of images and one of labels, found like those of a
-//! [`table`](super::table); one `.npz` may have both parts (`train_images`, `test_images`). Images are
-//! `(images, height, width)`, `(images, channels, height, width)` or `(images, height, width, channels)`. Transforms
-//! apply to floats too: nothing is divided by 255, borders are filled with zeros.
+//! [`table`](super::table); one `.npz` may have both parts (`train_images`, `test_images`). Images are `(images,
+//! height, width)`, `(images, channels, height, width)` or `(images, height, width, channels)`. Transforms apply to
+//! floats, too, but do not divide them by 255; borders are filled with zeros.
 
 use std::path::{Path, PathBuf};
 
@@ -18,15 +18,15 @@ use super::{Cause, DataError, Dataset, TestFraction};
 pub struct ImageArrays {
     /// `[channels, height, width]` of every image.
     pub shape: [usize; 3],
-    /// The array of images.
+    /// Name of the array of images.
     pub input: String,
-    /// The array of labels.
+    /// Name of the array of labels.
     pub label: String,
-    /// The array of owners.
+    /// Name of the array of owners.
     pub client: Option<String>,
 }
 
-/// Files of arrays.
+/// File forms that hold arrays.
 const FORMS: FileForms = FileForms {
     endings: &["npz"],
     arrays: true,
@@ -37,8 +37,8 @@ const FORMS: FileForms = FileForms {
 /// Reads a file or a folder of arrays.
 ///
 /// # Errors
-/// Files and arrays that are missing, images of another shape or of values that are no pixels, labels that do not fit
-/// together.
+/// Returns an error if files or arrays are missing, images have another shape or values that are no pixels, or labels
+/// do not fit together.
 ///
 /// ```
 /// use fedcast::data::image_arrays::{ImageArrays, open};
@@ -65,7 +65,7 @@ pub fn open(
     share: Option<TestFraction>,
 ) -> Result<Dataset, DataError> {
     let name = path.file_stem().map_or("arrays".into(), |name| name.to_string_lossy().into_owned());
-    // Owners of a test part are not requested.
+    // The test part needs no owners.
     let tested = ImageArrays { client: None, ..options.clone() };
     let (train, test, notes) = match PartPlaces::at(path, &options.input, FORMS)? {
         PartPlaces::Packed { train, test } => {

@@ -1,9 +1,9 @@
-//! Labels and owners as files have them, one cell a row, and how those of several files become numbers.
+//! Labels and owners as files have them, one cell per row, and their numbering over several files.
 //!
-//! One rule for every source. Cells without a value are errors ([`LabelReader`]). Where all cells of all files are
-//! numbers they have to be whole, and are ordered by value in any spelling (`2`, `2.0`, the text `2`); otherwise all
-//! are words, ordered byte by byte. A file that names its classes has its own numbers: they are indices into its
-//! names, and its samples are matched by name with those of other files ([`join`](joined::join)).
+//! One rule holds for every source. Cells without a value are errors ([`LabelReader`]). If all cells of all files are
+//! numbers, they must be whole and are ordered by value, in any spelling (`2`, `2.0`, the text `2`); otherwise all are
+//! words, ordered byte by byte. If a file names its classes, its numbers are indices into these names, and its samples
+//! are matched by name with those of other files ([`join`](joined::join)).
 
 mod classes;
 mod joined;
@@ -20,33 +20,33 @@ use super::{DataError, normal_form};
 /// One label or owner per row of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Labels {
-    /// The different cells in the order in which they appear.
+    /// Distinct cells, in the order in which they appear.
     values: Vec<LabelValue>,
-    /// The value of every row.
+    /// Index into `values` of every row.
     rows: Vec<u32>,
     /// Names that the file gives to its numbers.
     names: Option<Vec<String>>,
 }
 
-/// A cell that one or more rows have.
+/// A distinct cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LabelValue {
     text: String,
-    /// Index for names of numbers: a number of a column of numbers, no text of digits.
+    /// Index into the file's class names: a number from a numeric column, but not a text of digits.
     index: Option<i64>,
-    /// Row that had it first.
+    /// First row that has it.
     first: usize,
 }
 
 impl Labels {
-    /// Labels of a source that has nothing but whole numbers.
+    /// Returns the labels of a source that has only integers.
     pub fn of_numbers(numbers: impl IntoIterator<Item = i64>) -> Labels {
         let mut reader = LabelReader::new(Path::new(""), "");
         numbers.into_iter().for_each(|number| reader.push_whole(number));
         reader.finish()
     }
 
-    /// Returns the labels with the file's names for its numbers, each an index into them.
+    /// Returns the labels with the file's class names; its numbers are indices into them.
     pub fn with_names(self, names: Option<Vec<String>>) -> Labels {
         let normal = |names: Vec<String>| names.iter().map(|name| normal_form(name)).collect();
         Labels { names: names.map(normal), ..self }
@@ -63,7 +63,7 @@ impl Labels {
     }
 }
 
-/// Place of a row in a file, for people.
+/// Place of a row in a file, for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RowPlace {
     /// A line of a text file, from 1.
@@ -81,25 +81,25 @@ pub(super) struct LabelReader {
     column: String,
     labels: Labels,
     known: BTreeMap<String, u32>,
-    /// Values of whole numbers that were read, which need no text to be found again.
+    /// Index into `labels.values` of each integer, so that it is found again without its text.
     numbers: BTreeMap<i64, u32>,
 }
 
-/// The largest whole number up to which floats have every other one.
+/// 2^53: the largest integer up to which every integer has an exact `f64`.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl LabelReader {
-    /// Begins the column `column` of a file.
+    /// Returns a reader for the column `column` of a file.
     pub fn new(path: &Path, column: &str) -> LabelReader {
         let labels = Labels { values: Vec::new(), rows: Vec::new(), names: None };
         let (path, column) = (path.to_owned(), column.to_owned());
         LabelReader { path, column, labels, known: BTreeMap::new(), numbers: BTreeMap::new() }
     }
 
-    /// Adds a text.
+    /// Adds a text cell.
     ///
     /// # Errors
-    /// One that stands for a missing value.
+    /// Returns an error if the text stands for a missing value.
     pub fn push_text(&mut self, text: &str, row: impl Fn() -> RowPlace) -> Result<(), DataError> {
         let text = text.trim();
         if spelling::is_missing(text) {
@@ -112,10 +112,10 @@ impl LabelReader {
         Ok(())
     }
 
-    /// Adds a number of a column of floats.
+    /// Adds a number from a column of floats.
     ///
     /// # Errors
-    /// One that is not a number: a missing value.
+    /// Returns an error for NaN, which stands for a missing value.
     pub fn push_float(&mut self, value: f64, row: impl Fn() -> RowPlace) -> Result<(), DataError> {
         if value.is_nan() {
             return Err(self.missing("NaN", &row()));
@@ -127,7 +127,7 @@ impl LabelReader {
         Ok(())
     }
 
-    /// Adds a whole number.
+    /// Adds an integer.
     pub fn push_whole(&mut self, number: i64) {
         match self.numbers.get(&number) {
             Some(value) => self.labels.rows.push(*value),
@@ -138,7 +138,7 @@ impl LabelReader {
         }
     }
 
-    /// Adds a whole number without a sign; of one beyond those with a sign the digits are what counts.
+    /// Adds an unsigned integer. One beyond `i64::MAX` is kept by its digits, without an index.
     pub fn push_unsigned(&mut self, number: u64) {
         match i64::try_from(number) {
             Ok(number) => self.push_whole(number),
@@ -146,12 +146,12 @@ impl LabelReader {
         }
     }
 
-    /// Adds a truth, as Python writes it.
+    /// Adds a Boolean, written as in Python (`True`, `False`).
     pub fn push_truth(&mut self, truth: bool) {
         self.push(if truth { "True" } else { "False" }, None);
     }
 
-    /// Adds a row, and returns its value.
+    /// Adds a row with this cell, and returns the index of the cell.
     fn push(&mut self, text: &str, index: Option<i64>) -> u32 {
         let value = match self.known.get(text) {
             Some(value) => *value,
@@ -166,7 +166,7 @@ impl LabelReader {
         value
     }
 
-    /// Returns the error for a row without a value; `cell` is what it has in its place.
+    /// Returns the error for a row without a value; `cell` is the text found in its place.
     pub fn missing(&self, cell: &str, row: &RowPlace) -> DataError {
         let cell = if cell.is_empty() { "none".to_owned() } else { format!("`{cell}`") };
         let (path, found) = match row {

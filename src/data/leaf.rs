@@ -1,8 +1,8 @@
 //! LEAF's JSON files, as its preprocessing of FEMNIST writes them: users are natural clients.
 //!
-//! `train/*.json` and `test/*.json` hold `users`, and for each in `user_data` a list `x` of 784 numbers from 0 to 1, row
-//! by row (ink is dark, as published: nothing is turned or inverted), and a list `y` of classes. A user of several files
-//! is one. Source: Caldas et al., "LEAF: A Benchmark for Federated Settings", 2018, <https://leaf.cmu.edu>.
+//! `train/*.json` and `test/*.json` hold `users`, and for each in `user_data` a list `x` of 784 numbers from 0 to 1,
+//! row by row (ink is dark, as published: nothing is turned or inverted), and a list `y` of classes. A user of several
+//! files is one. Source: Caldas et al., "LEAF: A Benchmark for Federated Settings", 2018, <https://leaf.cmu.edu>.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,10 +19,10 @@ use super::store::Store;
 use super::{Cause, DataError, Dataset, TestFraction};
 use crate::files::{self, FileKind};
 
-/// Pixels of both sides.
+/// Image height and width in pixels.
 const SIDE: usize = 28;
 
-/// Fields that are read of a file.
+/// Fields of a file that are read.
 #[derive(Deserialize)]
 struct File {
     users: Vec<String>,
@@ -36,7 +36,7 @@ struct User {
     y: Vec<LeafClass>,
 }
 
-/// A class as JSON has it.
+/// Class as JSON has it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum LeafClass {
@@ -46,7 +46,7 @@ enum LeafClass {
     Missing(()),
 }
 
-/// Returns all entries of a JSON object, also those that have one key.
+/// Deserializes all entries of a JSON object, including those that share a key.
 fn entries<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<(String, User)>, D::Error> {
     struct Entries;
     impl<'de> Visitor<'de> for Entries {
@@ -67,10 +67,11 @@ fn entries<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<(String, User)>, 
     source.deserialize_map(Entries)
 }
 
-/// Reads `train` and `test` of a folder (or of its folder `data`). With a share it reads the files of one folder.
+/// Reads `train` and `test` of a folder or of its folder `data`. With `share`, the files of one folder are divided
+/// instead.
 ///
 /// # Errors
-/// Missing files, JSON of another form, images of another size.
+/// Returns an error if files are missing, JSON has another form, or images have another size.
 pub fn open(path: &Path, share: Option<TestFraction>) -> Result<Dataset, DataError> {
     let name = path.file_name().map_or("leaf".into(), |name| name.to_string_lossy().into_owned());
     let inner = path.join("data");
@@ -119,7 +120,10 @@ fn part(folder: &Path) -> Result<Part, DataError> {
     Ok(Part { files, samples: Store::Buffer { bytes, shape: [1, SIDE, SIDE] } })
 }
 
-/// Adds an image as bytes; otherwise says what was expected and what was found.
+/// Appends an image as bytes.
+///
+/// # Errors
+/// Returns what was expected and what was found.
 fn push(image: &[f32], bytes: &mut Vec<u8>) -> Result<(), (&'static str, String)> {
     if image.len() != SIDE * SIDE {
         return Err(("784 numbers for every image", image.len().to_string()));
@@ -131,7 +135,7 @@ fn push(image: &[f32], bytes: &mut Vec<u8>) -> Result<(), (&'static str, String)
     Ok(())
 }
 
-/// Returns the users of a file in its order.
+/// Returns the users of a file, in file order.
 fn read(path: &Path) -> Result<Vec<(String, User)>, DataError> {
     let failed = |e| DataError::io(path, "a file of LEAF", e);
     let mut file = BufReader::new(files::open(path, FileKind::Data).map_err(failed)?);

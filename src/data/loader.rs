@@ -27,16 +27,16 @@ use super::{Batch, DataError, SampleRows, Shard, Split, Stacked, TaskSequence};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// A shard of a split, seen through a transform, with labels as head rows.
+/// Shard of a split as batches: its images pass through a transform, its labels are head rows.
 #[derive(Clone, Debug)]
 pub struct Loader {
     split: Arc<Split>,
     shard: Shard,
     task_sequence: Arc<TaskSequence>,
     transform: Arc<Transform>,
-    /// Rows that replace the samples' pixels.
+    /// Rows that replace the samples' pixels, such as cached features.
     rows: Option<Arc<dyn SampleRows>>,
-    /// Queries in addition to the samples.
+    /// Queries of the samples, added to their batches.
     queries: Option<Arc<dyn SampleRows>>,
 }
 
@@ -51,14 +51,15 @@ impl Loader {
         Loader { split, shard, task_sequence, transform, rows: None, queries: None }
     }
 
-    /// Returns the loader with rows in place of pixels: its batches are [`Batch::Features`]. Samples, order and
-    /// labels stay. Only for transforms that draw nothing. The rows are those of [`base`](Loader::base).
+    /// Returns the loader with rows in place of pixels: its batches are [`Batch::Features`]. Samples, order and labels
+    /// do not change. The transform must be deterministic. Rows are read by the sample numbers of
+    /// [`base`](Loader::base).
     pub fn with_rows(self, rows: Arc<dyn SampleRows>) -> Loader {
         Loader { rows: Some(self.of_base(rows)), ..self }
     }
 
-    /// Returns the loader with a query for each sample: its batches are [`Batch::Queried`]. The queries are those of
-    /// [`base`](Loader::base).
+    /// Returns the loader with a query for each sample: its batches are [`Batch::Queried`]. Queries are read by the
+    /// sample numbers of [`base`](Loader::base).
     pub fn with_queries(self, queries: Arc<dyn SampleRows>) -> Loader {
         Loader { queries: Some(self.of_base(queries)), ..self }
     }
@@ -71,8 +72,9 @@ impl Loader {
         }
     }
 
-    /// Returns the split that has the pixels, and the samples' numbers there. Results computed from pixels are kept
-    /// by these.
+    /// Returns the split that owns the pixels, and the samples' numbers there.
+    ///
+    /// Caches of values computed from pixels are keyed by these.
     pub fn base(&self) -> (Arc<Split>, Shard) {
         let base = self.split.base();
         match Arc::ptr_eq(&self.split, &base) {
@@ -101,7 +103,7 @@ impl Loader {
         &self.transform
     }
 
-    /// Samples per epoch.
+    /// Returns the number of samples per epoch.
     pub fn len(&self) -> usize {
         self.shard.len()
     }
@@ -111,18 +113,20 @@ impl Loader {
         self.shard.is_empty()
     }
 
-    /// Batches per epoch; the last one may be smaller.
+    /// Returns the number of batches per epoch; the last one may be smaller.
     pub fn batches(&self, batch_size: usize) -> usize {
         self.shard.len().div_ceil(batch_size.max(1))
     }
 
-    /// Head rows of the shard, in shard order.
+    /// Returns the head rows of the samples, in shard order.
     pub fn labels(&self) -> Vec<u32> {
         self.shard.iter().map(|&i| self.row(i)).collect()
     }
 
-    /// One epoch in random order. The order is drawn at `shuffle_key.step(epoch)`, the augmentation of sample `i`
-    /// at `augment_key` with the step made of `epoch` and `i`, so neither depends on the batch size.
+    /// Returns the batches of one epoch in random order.
+    ///
+    /// The order is drawn at `shuffle_key.step(epoch)`, the augmentation of sample `i` at `augment_key` with the step
+    /// made of `epoch` and `i`, so neither depends on the batch size.
     pub fn epoch(
         &self,
         epoch: u64,
@@ -135,21 +139,24 @@ impl Loader {
         self.batches_of(order, batch_size, epoch, augment_key)
     }
 
-    /// Returns the shard once, in its own order, for deterministic transforms. A random one would draw the same for
-    /// every run (see [`Loader::in_order_drawn`]).
+    /// Returns the batches of one pass in shard order, for deterministic transforms. A random transform would draw the
+    /// same for every pass, see [`Loader::in_order_drawn`].
     pub fn in_order(&self, batch_size: usize) -> Batches<'_> {
         self.in_order_drawn(batch_size, StreamKey::new(0, Domain::Augment))
     }
 
-    /// Returns the shard once, in its own order, with augmentation. Sample `i` draws it at `augment_key` as in a
-    /// separate epoch, so that it repeats no draw of training.
+    /// Returns the batches of one pass in shard order, with augmentation.
+    ///
+    /// Sample `i` draws it at `augment_key` as in an epoch that training does not use, so that it repeats no draw of
+    /// training.
     pub fn in_order_drawn(&self, batch_size: usize, augment_key: StreamKey) -> Batches<'_> {
         const OWN_EPOCH: u64 = u32::MAX as u64;
         self.batches_of(self.shard.to_vec(), batch_size, OWN_EPOCH, augment_key)
     }
 
-    /// Returns the shard once, in its own order, as one epoch of several sees it. Sample `i` draws its augmentation at
-    /// `augment_key` as in [`epoch`](Loader::epoch).
+    /// Returns the batches of one pass in shard order, augmented as in the given epoch.
+    ///
+    /// Sample `i` draws its augmentation at `augment_key` as in [`epoch`](Loader::epoch).
     pub fn epoch_in_order(
         &self,
         epoch: u64,

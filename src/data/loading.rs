@@ -1,5 +1,4 @@
-//! Progress display while many images are decoded. It shows the memory they take, before it is taken, and the
-//! progress.
+//! Progress display while many images are decoded. It shows the memory that they will take.
 //!
 //! A library is silent: nothing is shown until a program asks with [`show_loading`].
 
@@ -11,7 +10,7 @@ use crate::quantity::Bytes;
 
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Number of images that are decoded without a display.
+/// Number of images up to which decoding is not displayed.
 const MANY: usize = 2_000;
 
 /// Sets whether the decoding of many images is shown on stderr from now on. It changes no result.
@@ -19,11 +18,11 @@ pub fn show_loading(shown: bool) {
     SHOWN.store(shown, Ordering::Relaxed);
 }
 
-/// Images that are being decoded.
+/// Progress bar of the images that are being decoded.
 pub(super) struct DecodingProgress(Option<ProgressBar>);
 
 impl DecodingProgress {
-    /// Says how many images there are and what they take; `None`: they stay where they are.
+    /// Starts the display, which names the number of images and their memory. With `None` images stay in their files.
     pub fn begin(images: usize, bytes: Option<usize>) -> DecodingProgress {
         if images < MANY || !SHOWN.load(Ordering::Relaxed) {
             return DecodingProgress(None);
@@ -40,7 +39,7 @@ impl DecodingProgress {
         DecodingProgress(Some(style.map_or(bar.clone(), |style| bar.with_style(style))))
     }
 
-    /// One more is decoded.
+    /// Counts one more decoded image.
     pub fn one(&self) {
         if let Some(bar) = &self.0 {
             bar.inc(1);
@@ -58,6 +57,6 @@ impl Drop for DecodingProgress {
 
 fn say(line: &str) {
     use std::io::Write;
-    // There is no way left to report it when even this fails.
+    // If even this fails, there is no way left to report it.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -85,5 +85,5 @@ pub(crate) use transform::ChannelScales;
 pub use transform::{Jitter, Kernel, Normalization, Step, Transform, Workspace};
 pub use undivided::TestFraction;
 
-/// The samples a client holds for a task: indices into the train split, ascending.
+/// Samples that a client holds for a task: indices into the training split, ascending.
 pub type Shard = Arc<[u32]>;

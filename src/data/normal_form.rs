@@ -1,7 +1,7 @@
-//! One form of names that look alike.
+//! Unicode normal form of names, so that names that look alike are equal.
 //!
-//! An `é` is one character, or an `e` and an accent behind it; archives and file systems change one for the other, so that
-//! a training folder from a Mac and a test folder from Linux have names that look alike and differ in their bytes.
+//! An `é` is one character, or an `e` and an accent behind it; archives and file systems change one for the other, so
+//! that a training folder from a Mac and a test folder from Linux have names that look alike and differ in their bytes.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 

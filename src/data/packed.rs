@@ -1,9 +1,9 @@
 //! Images in Parquet files of the Hugging Face hub, or in the Arrow files of `save_to_disk`.
 //!
-//! A row has an image, as bytes of a PNG or JPEG (the `bytes` of a structure, or the column itself), and a label.
-//! Files are those whose name, or whose folder's, is `train`, and `test` or `validation`, or goes on behind it with
-//! `-` or `.`; several are read one behind the other in the order of their names. A folder of `save_to_disk` lists
-//! its files itself. The hub's names of classes are taken from the metadata of each file's schema.
+//! A row has an image, as bytes of a PNG or JPEG (the `bytes` of a structure, or the column itself), and a label. Files
+//! of a part are those whose name, or whose folder's name, is `train`, `test` or `validation`, or begins with it
+//! followed by `-` or `.`; several are read in the order of their names. A folder of `save_to_disk` lists its files
+//! itself. The hub's names of classes are taken from the metadata of each file's schema.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use crate::quantity::Bytes;
 pub struct PackedOptions {
     /// Form in which images leave their files.
     pub form: StoredForm,
-    /// The column of images.
+    /// Name of the column of images.
     pub input: String,
-    /// The column of labels.
+    /// Name of the column of labels.
     pub label: String,
-    /// The column of owners.
+    /// Name of the column of owners.
     pub client: Option<String>,
-    /// Test fraction where there is no test part.
+    /// Test fraction to draw if there is no test part.
     pub test_fraction: Option<TestFraction>,
     /// Keep decoded images in memory up to this many bytes per split; with 0 images are not even read.
     pub budget: usize,
 }
 
-/// Limit in bytes of the encoded images of a part, which are held until they are decoded.
+/// Limit of the encoded images of a part, in bytes; they are held until they are decoded.
 const MOST: u64 = 16_000_000_000;
 
-/// Files of images.
+/// File forms that hold images.
 const FORMS: FileForms = FileForms {
     endings: &["parquet"],
     arrays: false,
@@ -47,14 +47,14 @@ const FORMS: FileForms = FileForms {
 /// Reads the files of a folder.
 ///
 /// # Errors
-/// Files and columns that are missing, damaged images, labels that do not fit together.
+/// Returns an error if files or columns are missing, images are damaged, or labels do not fit together.
 pub fn open(path: &Path, options: &PackedOptions) -> Result<Dataset, DataError> {
     let name = path.file_name().map_or("images".into(), |name| name.to_string_lossy().into_owned());
     let PartFiles { train, test, notes } = match path.is_file() {
         true => part_files::single(path)?,
         false => part_files::find(path, FORMS)?,
     };
-    // Owners of a test part are not requested.
+    // The test part needs no owners.
     let tested = PackedOptions { client: None, ..options.clone() };
     let train = part(&opened(train)?, options)?;
     let test = test.map(|files| part(&opened(files)?, &tested)).transpose()?;
@@ -84,7 +84,10 @@ fn part(tables: &[ColumnarFile], options: &PackedOptions) -> Result<Part, DataEr
     Ok(Part { files, samples })
 }
 
-/// Returns the encoded images of a part, at most `most` bytes.
+/// Returns the encoded images of a part.
+///
+/// # Errors
+/// Returns an error if they exceed `most` bytes.
 fn images(tables: &[ColumnarFile], name: &str, most: u64) -> Result<Vec<Encoded>, DataError> {
     let (mut images, mut left) = (Vec::new(), most);
     for table in tables {

@@ -1,4 +1,4 @@
-//! Files of a folder that are a part of a data set, and the folder of a repository that has them.
+//! Files that make up a part of a data set, found in a folder or in a subfolder of a repository.
 
 mod numbered;
 
@@ -12,28 +12,28 @@ use super::folder::entries;
 use super::numpy::NamedArrays;
 use super::saved_folder::{SavedFolder, is_all_meant};
 
-/// Forms of files that a source reads.
+/// File forms that a source reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileForms {
-    /// Endings of their names.
+    /// File name extensions.
     pub endings: &'static [&'static str],
-    /// True if a folder of arrays (`.npy`) is read like a file.
+    /// True if a folder of arrays (`.npy`) counts as a file.
     pub arrays: bool,
     /// Expected form of the training part, for errors.
     pub expected: &'static str,
 }
 
-/// Files of both parts of a data set.
+/// Files of the training and the test part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PartFiles {
     pub train: Vec<PathBuf>,
-    /// `None` where there are none.
+    /// Test files; `None` if there are none.
     pub test: Option<Vec<PathBuf>>,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Place of both parts of a data set.
+/// Places of the training and the test part.
 #[derive(Debug)]
 pub(super) enum PartPlaces {
     /// Arrays of both parts in one `.npz`.
@@ -49,7 +49,7 @@ impl PartPlaces {
     /// training part.
     ///
     /// # Errors
-    /// As [`find`] and [`single`]; a `.npz` that cannot be read.
+    /// Fails as [`find`] and [`single`] do, or if a `.npz` cannot be read.
     pub fn at(path: &Path, input: &str, forms: FileForms) -> Result<PartPlaces, DataError> {
         let packed = has_ending(path, "npz").then(|| NamedArrays::both(path, input)).transpose()?;
         Ok(match packed.flatten() {
@@ -63,17 +63,19 @@ impl PartPlaces {
 /// Expected form of a folder that cannot be listed.
 const TABLES: &str = "a folder of tables";
 
-/// Words that the files of the test part begin with, the first that is there.
+/// Names of a test part, in order of preference.
 const TEST: [&str; 5] = ["test", "validation", "valid", "val", "dev"];
 
-/// Folders below a repository in which its files lie.
+/// Subfolders of a repository that may hold its files.
 const WITHIN: [&str; 2] = ["data", "default"];
 
-/// Finds the files of both parts in a folder, or in its folder `data` or `default`. Otherwise in the only folder of a
-/// configuration that has a training part; of a folder that `save_to_disk` wrote those that it lists.
+/// Finds the files of both parts in a folder, or in its folder `data` or `default`. If there is no training part, the
+/// only subfolder with one is used (a configuration on the hub). In a folder that `save_to_disk` wrote, the files that
+/// it lists are used.
 ///
 /// # Errors
-/// No training part, or several; files of a part in two places or of two forms; some of a numbered set missing.
+/// Returns an error if there is no training part or several, if the files of a part are in two places or have two
+/// forms, or if files of a numbered set are missing.
 pub(super) fn find(folder: &Path, forms: FileForms) -> Result<PartFiles, DataError> {
     let mut train = files_of(folder, "train", forms)?;
     if let Some(saved) = SavedFolder::open(folder)? {
@@ -99,7 +101,7 @@ pub(super) fn find(folder: &Path, forms: FileForms) -> Result<PartFiles, DataErr
 }
 
 impl PartFiles {
-    /// Returns the files of a training part in `root`, and those of the first test part that there is.
+    /// Returns the given training files, and those of the first test part that exists.
     fn of(
         root: &Path,
         train: Vec<PathBuf>,
@@ -134,10 +136,10 @@ impl PartFiles {
     }
 }
 
-/// Returns the files for a path of a single file: a part without division.
+/// Returns the given file as an undivided part.
 ///
 /// # Errors
-/// One of a saved part that is a selection of its rows.
+/// Returns an error if it belongs to a saved part that selects some of its rows.
 pub(super) fn single(file: &Path) -> Result<PartFiles, DataError> {
     is_all_meant(file)?;
     let note = numbered(file).filter(|(_, count)| *count > 1).map(|(_, count)| {
@@ -146,7 +148,7 @@ pub(super) fn single(file: &Path) -> Result<PartFiles, DataError> {
     Ok(PartFiles { train: vec![file.to_owned()], test: None, notes: note.into_iter().collect() })
 }
 
-/// Returns the only folder below this one that has a training part.
+/// Returns the only subfolder that has a training part.
 fn configuration(folder: &Path, forms: FileForms) -> Result<PathBuf, DataError> {
     let mut found = Vec::new();
     for place in [folder.to_owned(), folder.join(WITHIN[0])] {
@@ -195,11 +197,14 @@ fn lacking(folder: &Path, forms: FileForms) -> DataError {
     }
 }
 
-/// Files of a part, sorted: those whose name, or whose folder's name, is `word` or goes on behind it with `-` or `.`
-/// (`train_extra-0.parquet` is another part than `train`).
+/// Returns the sorted files of the part `word`.
+///
+/// Their name, or that of their folder, is `word` or begins with it followed by `-` or `.` (`train_extra-0.parquet`
+/// does not belong to `train`).
 ///
 /// # Errors
-/// A folder that cannot be read; such files in two places or of two forms, which would be two copies of the same samples.
+/// Returns an error if a folder cannot be read, or if such files are in two places or have two forms, and so are
+/// probably two copies of the same samples.
 fn files_of(folder: &Path, word: &str, forms: FileForms) -> Result<Vec<PathBuf>, DataError> {
     let is_named = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -241,8 +246,10 @@ fn files_of(folder: &Path, word: &str, forms: FileForms) -> Result<Vec<PathBuf>,
     }
 }
 
-/// Keeps the file whose name is the part's, if there is one. It is all of the part: one that goes on behind the name
-/// would be an older or another copy.
+/// Returns the files, unless one has the part's exact name and others continue it.
+///
+/// # Errors
+/// Returns an error in that case: the others are probably an older or another copy.
 fn alone(files: Vec<PathBuf>, word: &str) -> Result<Vec<PathBuf>, DataError> {
     let whole = files.iter().find(|file| file.file_stem().is_some_and(|stem| stem == word));
     match whole.and_then(|whole| Some((whole, files.iter().find(|file| *file != whole)?))) {
@@ -262,7 +269,7 @@ fn form(path: &Path, forms: FileForms) -> Option<&'static str> {
     forms.endings.iter().copied().find(|ending| has_ending(path, ending))
 }
 
-/// Returns true if a name ends like this, in capitals or not.
+/// Returns true if a file name has this extension, in any capitalization.
 pub(super) fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
 }

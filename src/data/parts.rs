@@ -1,7 +1,7 @@
-//! A data set put together from parts as files have them: samples, labels, whose they are.
+//! A data set assembled from parts as files have them: samples, labels and owners.
 //!
-//! Everything that is read in several files is joined here and nowhere else: columns by their names ([`by_name`]),
-//! labels and owners by their meaning in their own file ([`labels`](super::labels)).
+//! All sources that read several files join them here: columns by their names ([`by_name`]), labels and owners by their
+//! meaning in their own file ([`labels`](super::labels)).
 
 mod by_name;
 
@@ -19,7 +19,7 @@ use super::{DataError, Dataset, Split, TestFraction};
 pub(super) struct Part {
     /// Its files, in the order of their samples.
     pub files: Vec<PartFile>,
-    /// The samples of all files, one behind the other.
+    /// Samples of all files, concatenated.
     pub samples: Store,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct PartFile {
     pub labels: Labels,
     /// Owner of each sample; not used in a test part.
     pub owners: Option<Labels>,
-    /// Names of the numbers in a row, in the order in which they were read. `None` where they have places only.
+    /// Names of the numbers in a row, in file order; `None` if they are known by position only.
     pub columns: Option<Vec<String>>,
 }
 
@@ -55,7 +55,7 @@ impl Part {
     /// Returns the owner of every sample, if all files have owners.
     ///
     /// # Errors
-    /// Owners that do not fit together.
+    /// Returns an error if the owners of the files do not fit together.
     fn owners(&self) -> Result<Option<Vec<u32>>, DataError> {
         let owners: Option<Vec<FileLabels<'_>>> = self
             .files
@@ -83,7 +83,7 @@ fn no_test_part(train: &Path) -> DataError {
     }
 }
 
-/// Returns the numbers without gaps: a file may name owners without samples.
+/// Renumbers owners without gaps: files may name owners that have no samples.
 fn ranks_of_those_there(owners: Vec<u32>) -> Vec<u32> {
     let mut there = owners.clone();
     there.sort_unstable();
@@ -92,7 +92,7 @@ fn ranks_of_those_there(owners: Vec<u32>) -> Vec<u32> {
     owners.into_iter().map(rank).collect()
 }
 
-/// The parts of a data set.
+/// Parts of a data set.
 #[derive(Debug)]
 pub(super) struct DatasetParts {
     /// Name for the user.
@@ -107,7 +107,8 @@ impl DatasetParts {
     /// Brings the files together and numbers classes and owners. Where there is no test part, `share` draws one.
     ///
     /// # Errors
-    /// Columns, labels or owners that do not fit together; no test part and no share, or both.
+    /// Returns an error if columns, labels or owners do not fit together, or if there is neither a test part nor a
+    /// share, or both.
     pub fn into_dataset(self, share: Option<TestFraction>) -> Result<Dataset, DataError> {
         let DatasetParts { name, mut train, mut test, mut notes } = self;
         match (&test, share) {
@@ -144,7 +145,7 @@ impl DatasetParts {
                 let (train, test) = share.divide(whole.by_class(), &numbered.names)?;
                 (whole.part(train)?, whole.part(test)?)
             }
-            // Refused above.
+            // The other cases were refused above.
             _ => (Arc::clone(&whole), whole),
         };
         Ok(Dataset { name, class_names: numbered.names, train, test, notes })

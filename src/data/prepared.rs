@@ -4,7 +4,7 @@ use super::Split;
 use super::transform::{Transform, Workspace};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// All images of a split as the network sees them, `(len, channels, height, width)`.
+/// All images of a split after a deterministic transform, `(samples, channels, height, width)`.
 #[derive(Debug)]
 pub struct Prepared {
     shape: [usize; 3],
@@ -12,8 +12,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares the pixels. `None` when an image fails (the caller meets the error again on its own path), shapes
-    /// differ, or the result would exceed `budget` bytes.
+    /// Prepares the pixels. `None` if an image fails, shapes differ, or the result exceeds `budget` bytes.
+    ///
+    /// A caller that then reads the images one by one gets the error of the failing image.
     pub(super) fn make(split: &Split, transform: &Transform, budget: usize) -> Option<Prepared> {
         if !split.has_pixels() {
             return None;
@@ -21,7 +22,7 @@ impl Prepared {
         let mut workspace = Workspace::default();
         let mut pixels = Vec::new();
         let mut shape = [0; 3];
-        // Never drawn from: the transform is deterministic.
+        // Nothing is drawn, as the transform is deterministic.
         let key = StreamKey::new(0, Domain::Augment);
         for i in 0..split.len() {
             let got = split.append(i, (transform, key), &mut workspace, &mut pixels).ok()?;
@@ -51,7 +52,7 @@ impl Prepared {
         &self.pixels[i * size..(i + 1) * size]
     }
 
-    /// Memory taken.
+    /// Returns the memory of the pixels, in bytes.
     pub fn bytes(&self) -> usize {
         self.pixels.len() * size_of::<f32>()
     }

@@ -1,4 +1,4 @@
-//! Rows that stand for samples in place of their pixels.
+//! Rows of numbers that stand for samples in place of their pixels.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ pub trait SampleRows: Debug + Send + Sync {
     /// Appends the row of a sample.
     ///
     /// # Errors
-    /// When it is not there.
+    /// Returns an error if the row is not available.
     fn read(&self, sample: u32, out: &mut Vec<f32>) -> Result<(), DataError>;
 }
 
@@ -22,13 +22,13 @@ pub trait SampleRows: Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct HeldRows {
     shape: Vec<usize>,
-    /// Start of each sample's row.
+    /// Index into the values of each sample's row.
     starts: BTreeMap<u32, usize>,
     values: Vec<f32>,
 }
 
 impl HeldRows {
-    /// Returns the rows of `samples`, one behind the other; each has this shape.
+    /// Returns the given rows: `values` holds those of `samples`, concatenated, each of this shape.
     pub fn new(samples: &[u32], shape: Vec<usize>, values: Vec<f32>) -> HeldRows {
         let width: usize = shape.iter().product();
         let starts = samples.iter().enumerate().map(|(row, sample)| (*sample, row * width));
@@ -54,7 +54,7 @@ impl SampleRows for HeldRows {
     }
 }
 
-/// Rows of a split, asked for by the samples that another one chose from it.
+/// Rows of a split, read by the sample numbers of another split that was chosen from it.
 #[derive(Debug)]
 pub(super) struct ChosenRows {
     pub rows: Arc<dyn SampleRows>,

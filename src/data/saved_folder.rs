@@ -1,4 +1,4 @@
-//! Folders that `save_to_disk` of Hugging Face's `datasets` writes: one part, or several next to a list of them.
+//! Folders written by `save_to_disk` of Hugging Face's `datasets`: one part, or several and a list of them.
 //!
 //! ```text
 //! dataset_dict.json                 the names of the parts
@@ -15,16 +15,16 @@ use super::columnar::is_arrow;
 use super::{Cause, DataError};
 use crate::files::{self, FileKind};
 
-/// The list of parts of a folder.
+/// File that lists the parts of a folder.
 const PARTS: &str = "dataset_dict.json";
 
-/// The list of files of a part.
+/// File that lists the files of a part.
 const STATE: &str = "state.json";
 
-/// A folder that `save_to_disk` wrote.
+/// Folder written by `save_to_disk`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SavedFolder {
-    /// Part without division.
+    /// A single part without division.
     Part(PathBuf),
     /// Parts by their names, each in a separate folder.
     Parts { folder: PathBuf, names: Vec<String> },
@@ -39,10 +39,10 @@ struct PartNames {
 struct SavedFolderState {
     #[serde(rename = "_data_files")]
     data_files: Vec<StateFile>,
-    /// Rows that are meant where these are not all of the files.
+    /// Files with the selected rows, if the part is a selection.
     #[serde(default, rename = "_indices_files")]
     indices_files: Option<Vec<StateFile>>,
-    /// Their name before version 2 of `datasets`.
+    /// Name of the same key before version 2 of `datasets`.
     #[serde(default, rename = "_indices_data_files")]
     indices_data_files: Option<Vec<StateFile>>,
 }
@@ -53,10 +53,10 @@ struct StateFile {
 }
 
 impl SavedFolder {
-    /// Opens a folder, if it is one of these.
+    /// Opens a folder; `None` if `save_to_disk` did not write it.
     ///
     /// # Errors
-    /// A list of parts that cannot be read.
+    /// Returns an error if the list of parts cannot be read.
     pub fn open(folder: &Path) -> Result<Option<SavedFolder>, DataError> {
         let parts = folder.join(PARTS);
         if parts.is_file() {
@@ -79,7 +79,7 @@ impl SavedFolder {
     /// Returns the files of the training part, or of the only part.
     ///
     /// # Errors
-    /// No training part; as of [`part`](Self::part).
+    /// Returns an error if there is no training part, and fails as [`part`](Self::part) does.
     pub fn train(&self) -> Result<Vec<PathBuf>, DataError> {
         match self {
             SavedFolder::Part(folder) => files_of(folder),
@@ -98,10 +98,10 @@ impl SavedFolder {
         }
     }
 
-    /// Returns the files of the part of this name in their order; none where there is no such part.
+    /// Returns the files of a part, in order; empty if there is no such part.
     ///
     /// # Errors
-    /// A list or a file that is missing; a part that is a selection of its rows.
+    /// Returns an error if a list or a file is missing, or if the part is a selection of its rows.
     pub fn part(&self, name: &str) -> Result<Vec<PathBuf>, DataError> {
         match self {
             SavedFolder::Parts { folder, names } if names.iter().any(|known| known == name) => {
@@ -136,10 +136,10 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     }
 }
 
-/// Checks that a file of a part, if it is one, has no rows that are not meant.
+/// Checks that a file does not belong to a part that is a selection of its rows.
 ///
 /// # Errors
-/// A part that is a selection of its rows; a list that cannot be read.
+/// Returns an error if it does, or if the list of the part cannot be read.
 pub(super) fn is_all_meant(file: &Path) -> Result<(), DataError> {
     let folder = file.parent().unwrap_or(Path::new(""));
     match is_arrow(file) && folder.join(STATE).is_file() {
@@ -148,7 +148,7 @@ pub(super) fn is_all_meant(file: &Path) -> Result<(), DataError> {
     }
 }
 
-/// Checks that a name is one of a file or folder next to the list that has it.
+/// Checks that a listed name is a file or folder directly next to the list.
 fn is_inside(list: &Path, name: &str) -> Result<(), DataError> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {

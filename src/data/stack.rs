@@ -1,4 +1,4 @@
-//! Pixels of several samples, one behind the other.
+//! Pixels of several samples, concatenated.
 
 use super::prepared::Prepared;
 use super::transform::{Transform, Workspace};
@@ -8,13 +8,13 @@ use crate::numerics::streams::{Domain, StreamKey};
 /// Pixels of a batch, row-major, and their `(batch, channels, height, width)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stacked {
-    /// Values, in the number that the shape gives.
+    /// Pixels in row-major order.
     pub pixels: Vec<f32>,
     /// The four extents.
     pub shape: [usize; 4],
 }
 
-/// Source of one image: its split, transform and prepared pixels.
+/// Split seen through a transform: its images, or its prepared pixels if there are any.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub split: &'a Split,
@@ -23,7 +23,7 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Returns the pixels of `samples`; `key` is where a sample draws its augmentation.
+    /// Returns the pixels of `samples`; sample `i` draws its augmentation at `key(i)`.
     pub fn stack(
         &self,
         samples: &[u32],
@@ -62,11 +62,12 @@ impl View<'_> {
 }
 
 impl Split {
-    /// Appends the pixels of a sample after a transform, whose draws are at the key, to `out`. Returns their
-    /// `[channels, height, width]`.
+    /// Appends the transformed pixels of a sample to `out`, and returns their `[channels, height, width]`.
+    ///
+    /// A random transform draws at the key.
     ///
     /// # Errors
-    /// A sample that cannot be read, or that the transform does not fit.
+    /// Returns an error if the sample cannot be read, or the transform does not fit it.
     pub(super) fn append(
         &self,
         sample: usize,
@@ -83,7 +84,7 @@ impl Split {
     /// Returns the pixels of some samples after a deterministic transform, in their order.
     ///
     /// # Errors
-    /// A sample that cannot be read, samples of different shapes, or a transform that draws.
+    /// Returns an error if a sample cannot be read, shapes differ, or the transform is random.
     pub fn pixels(&self, transform: &Transform, samples: &[u32]) -> Result<Stacked, DataError> {
         if !transform.is_deterministic() {
             return Err(DataError::unfit(
@@ -95,7 +96,7 @@ impl Split {
             return Ok(Stacked { pixels, shape: [samples.len(), width, 1, 1] });
         }
         let view = View { split: self, transform, prepared: None };
-        // Never drawn from.
+        // Nothing is drawn, as the transform is deterministic.
         let key = StreamKey::new(0, Domain::Augment);
         view.stack(samples, &mut Workspace::default(), |_| key)
     }

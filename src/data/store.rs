@@ -9,32 +9,32 @@ use super::folder::{self, StoredForm};
 use super::synthetic::DrawnRows;
 use super::{DataError, Image, Split};
 
-/// Storage of the pixels, or the tokens.
+/// Storage of a split's samples: pixels, tokens or rows.
 #[derive(Debug)]
 pub(crate) enum Store {
-    /// All images in one buffer, one size.
+    /// All images in one buffer, of equal size.
     Buffer { bytes: Vec<u8>, shape: [usize; 3] },
-    /// All images in one buffer, one size, as floats.
+    /// All images in one buffer, of equal size, as floats.
     Floats { values: Vec<f32>, shape: [usize; 3] },
-    /// Images of different sizes, one behind the other.
+    /// Images of different sizes, concatenated.
     Ragged { bytes: Vec<u8>, shapes: Shapes },
-    /// Decoded at each access, and brought to their form.
+    /// Image files, decoded and brought to their stored form at each access.
     Files { images: Vec<Encoded>, form: StoredForm },
-    /// Samples of another split, perhaps the same one more than once.
+    /// Samples of another split, possibly repeated.
     Chosen { of: Arc<Split>, samples: Vec<u32> },
-    /// Sequences of tokens, one behind the other, all of one length.
+    /// Token sequences of equal length, concatenated.
     Tokens { ids: Vec<u32>, length: usize },
-    /// Rows of numbers, one behind the other, all of one width.
+    /// Rows of equal width, concatenated.
     Rows { values: Vec<f32>, width: usize },
-    /// Some rows of a synthetic data set, drawn at each access.
+    /// Rows of a synthetic data set, drawn at each access.
     Drawn { rows: Arc<DrawnRows>, samples: Vec<u32> },
 }
 
 impl Store {
-    /// Sample `i`.
+    /// Returns image `i` as bytes.
     ///
     /// # Errors
-    /// A file that cannot be read or decoded; text.
+    /// Returns an error if a file cannot be read or decoded, or if the samples are not images of bytes.
     pub fn image(&self, i: usize) -> Result<Image<'_>, DataError> {
         match self {
             Store::Buffer { bytes, shape } => {
@@ -65,7 +65,7 @@ impl Store {
         }
     }
 
-    /// Sample `i` of images of floats; `None` for all other samples.
+    /// Returns image `i` of float images; `None` for all other samples.
     pub fn float_image(&self, i: usize) -> Option<Image<'_, f32>> {
         match self {
             Store::Floats { values, shape } => {
@@ -84,7 +84,7 @@ impl Store {
         }
     }
 
-    /// Some samples, in this order, of the same kind of store.
+    /// Returns the samples `kept`, in this order, in the same kind of store.
     pub fn chosen(&self, kept: &[usize]) -> Store {
         match self {
             Store::Buffer { bytes, shape } => {
@@ -129,7 +129,7 @@ impl Store {
     /// Adds the content to a digest.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Returns an error if a file cannot be read.
     pub fn digest_into(&self, hasher: &mut blake3::Hasher) -> Result<(), DataError> {
         match self {
             Store::Buffer { bytes, shape } => {
@@ -188,17 +188,17 @@ impl Store {
     }
 }
 
-/// An image as a file has it, PNG or JPEG.
+/// Encoded image, PNG or JPEG for example.
 #[derive(Clone, Debug)]
 pub(crate) enum Encoded {
-    /// Separate file.
+    /// Image file.
     File(PathBuf),
-    /// A row of a table.
+    /// Row of a columnar file.
     Packed { bytes: Arc<[u8]>, table: Arc<Path>, row: u32 },
 }
 
 impl Encoded {
-    /// Returns its place, for errors.
+    /// Returns the image's place, for errors.
     pub fn place(&self) -> PathBuf {
         match self {
             Encoded::File(path) => path.clone(),
@@ -206,10 +206,10 @@ impl Encoded {
         }
     }
 
-    /// Returns the bytes of the file.
+    /// Returns the encoded bytes.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Returns an error if a file cannot be read.
     pub fn bytes(&self) -> Result<Cow<'_, [u8]>, DataError> {
         match self {
             Encoded::File(path) => crate::files::read(path, crate::files::FileKind::Image)
@@ -220,16 +220,16 @@ impl Encoded {
     }
 }
 
-/// Shapes and starts of images of different sizes, one behind the other.
+/// Shapes and positions of concatenated images of different sizes.
 #[derive(Debug)]
 pub(crate) struct Shapes {
     list: Vec<[usize; 3]>,
-    /// First byte of each.
+    /// Index of the first byte of each image.
     starts: Vec<usize>,
 }
 
 impl Shapes {
-    /// Returns the shape of an image and its bytes.
+    /// Returns the shape of image `i` and the range of its bytes.
     fn at(&self, i: usize) -> ([usize; 3], Range<usize>) {
         let (shape, start) = (self.list[i], self.starts[i]);
         (shape, start..start + shape.iter().product::<usize>())

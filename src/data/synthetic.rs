@@ -1,12 +1,12 @@
-//! Synthetic data set of any size, for studies of systems: one Gaussian per class, without a file.
+//! Synthetic data set of any size: one Gaussian per class, without files, for studies of systems.
 //!
 //! A class mean is `separation / sqrt(2 width)` times a standard normal vector, so that two means are `separation`
 //! standard deviations apart on average (root mean square); a sample is its class mean plus standard normal noise. With
 //! natural owners every client adds its own shift, drawn as a class mean is. Classes are equally large, and samples
-//! go through them in turn: sample `i` has class `i % classes`.
+//! cycle through them: sample `i` has class `i % classes`.
 //!
-//! A row is drawn when it is read, from its own stream. So a data set of ten million samples needs memory for
-//! their labels only, and a sample does not depend on how many others there are.
+//! A row is drawn when it is read, from its own stream. So a data set of ten million samples needs memory for their
+//! labels only, and a sample does not depend on the number of others.
 //!
 //! ```
 //! use fedcast::data::synthetic::{self, SyntheticOptions};
@@ -43,7 +43,7 @@ pub struct SyntheticOptions {
     pub clients: Option<usize>,
     /// Classes of an owner; all if `None`.
     pub classes_per_client: Option<usize>,
-    /// Distance between a class at two owners (root mean square), in standard deviations of a class.
+    /// Distance between the shifts of two owners (root mean square), in standard deviations of a class.
     pub client_shift: f64,
     /// Seed of everything that is drawn.
     pub seed: u64,
@@ -65,7 +65,7 @@ impl Default for SyntheticOptions {
     }
 }
 
-/// Purpose of a stream below [`Domain::Synthetic`], kept in its round.
+/// Purpose of a stream below [`Domain::Synthetic`], used as the round of its key.
 #[derive(Clone, Copy, Debug)]
 enum SyntheticDraw {
     /// Mean of a class.
@@ -85,7 +85,7 @@ impl SyntheticOptions {
         StreamKey::new(self.seed, Domain::Synthetic).round(draw as u32)
     }
 
-    /// Returns `count` vectors with this expected distance between two of them, one behind the other.
+    /// Returns `count` vectors, concatenated, with this root mean square distance between two of them.
     fn apart(&self, draw: SyntheticDraw, count: usize, distance: f64) -> Vec<f32> {
         let scale = (distance / (2.0 * self.width as f64).sqrt()) as f32;
         let mut vectors = vec![0.0; count * self.width];
@@ -96,7 +96,7 @@ impl SyntheticOptions {
         vectors
     }
 
-    /// Draws the classes of every owner. A class that no owner drew is given to one.
+    /// Draws the classes of every owner. A class that none drew is given to one owner.
     fn holders(&self, clients: usize) -> ClassOwners {
         let Some(held) = self.classes_per_client else {
             return ClassOwners(vec![(0..clients as u32).collect(); self.classes]);
@@ -122,19 +122,19 @@ impl SyntheticOptions {
 pub(crate) struct DrawnRows {
     options: SyntheticOptions,
     part: SyntheticDraw,
-    /// `(classes, width)`.
+    /// Class means, `(classes, width)`.
     means: Arc<Vec<f32>>,
-    /// `(clients, width)`; empty without owners.
+    /// Shifts of the owners, `(clients, width)`; empty without owners.
     shifts: Arc<Vec<f32>>,
     holders: Option<Arc<ClassOwners>>,
 }
 
-/// Owners that hold each class, ascending.
+/// Owners of each class, ascending.
 #[derive(Debug)]
 struct ClassOwners(Vec<Vec<u32>>);
 
 impl ClassOwners {
-    /// Returns the owner of a sample: owners of its class take turns.
+    /// Returns the owner of a sample. The owners of its class take turns.
     fn owner(&self, sample: u32) -> u32 {
         let classes = self.0.len();
         let of_class = &self.0[sample as usize % classes];
@@ -163,7 +163,7 @@ impl DrawnRows {
         }
     }
 
-    /// Adds that from which all rows follow to a digest.
+    /// Adds everything that determines the rows to a digest.
     pub fn digest_into(&self, hasher: &mut blake3::Hasher) {
         hasher.update(b"synthetic rows, form 1").update(&[self.part as u8]);
         let SyntheticOptions { classes, width, clients, classes_per_client, seed, .. } =
@@ -190,7 +190,7 @@ fn add(row: &mut [f32], vector: &[f32]) {
 /// Returns the data set of these options.
 ///
 /// # Errors
-/// None: the options bound what is drawn.
+/// Does not fail: labels are below the number of classes by construction.
 pub fn open(options: &SyntheticOptions) -> Result<Dataset, DataError> {
     let means = Arc::new(options.apart(SyntheticDraw::Mean, options.classes, options.separation));
     let clients = options.clients.unwrap_or(0);

@@ -25,20 +25,20 @@ pub use crate::scenario::TaskSizes;
 /// The order in which classes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassPermutation {
-    /// Order of the data set's numbers (the HGP benchmark's order).
+    /// Order of the data set's class ids, as in the HGP benchmark.
     Native,
-    /// Shuffled with this seed, apart from every other draw of a run.
+    /// Shuffled with this seed, from a stream that nothing else uses.
     Seeded(u64),
 }
 
 /// Class order and tasks of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskSequence {
-    /// Head row -> class id.
+    /// Class id of every head row.
     pub order: Vec<u32>,
     /// The tasks, in the order they arrive.
     pub tasks: Vec<Arc<TaskView>>,
-    /// Client tasks, if clients have own tasks; a task is then what all clients may begin in a stage.
+    /// Client tasks, if clients have their own. A task is then a stage with all its client tasks.
     pub client_tasks: Option<Arc<ClientTasks>>,
     rows: Vec<u32>,
 }
@@ -55,17 +55,17 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    /// `K_t`: classes seen up to and including this task; their head rows are `0..K_t`.
+    /// Returns `K_t`, the number of classes seen up to and including this task. Their head rows are `0..K_t`.
     pub fn seen(&self) -> usize {
         self.rows.end
     }
 }
 
 impl TaskSequence {
-    /// Lays `classes` classes out in tasks.
+    /// Divides `classes` classes into tasks.
     ///
     /// # Errors
-    /// No classes, empty tasks, or sizes that do not add up.
+    /// Returns an error if there are no classes, a task is empty, or sizes do not add up.
     pub fn new(
         classes: usize,
         order: &ClassPermutation,
@@ -90,7 +90,7 @@ impl TaskSequence {
         Ok(TaskSequence { tasks: tasks.collect(), order: ids, client_tasks: None, rows })
     }
 
-    /// Stages of client tasks, over the data set of these client tasks, whose class ids are head rows.
+    /// Returns the stages of client tasks as tasks, over the data set whose class ids are head rows.
     pub fn of_client_tasks(client_tasks: Arc<ClientTasks>) -> TaskSequence {
         let rows: Vec<u32> = (0..client_tasks.rows() as u32).collect();
         let stages = (0..client_tasks.rules().stages as u16).map(TaskId);
@@ -98,7 +98,7 @@ impl TaskSequence {
         TaskSequence { order: rows.clone(), tasks, client_tasks: Some(client_tasks), rows }
     }
 
-    /// Returns a client's view of a task: all of it, or its own client task.
+    /// Returns a client's view of a task: the whole task, or its own client task.
     pub fn view_of(&self, task: TaskId, client: ClientId) -> &Arc<TaskView> {
         match &self.client_tasks {
             None => &self.tasks[task.index()],
@@ -106,10 +106,10 @@ impl TaskSequence {
         }
     }
 
-    /// Returns the data set of its class ids. If clients have own tasks, it is that of their client tasks.
+    /// Returns the data set to which the class ids refer: the original, or that of the client tasks.
     ///
     /// # Errors
-    /// Client tasks of another data set.
+    /// Returns an error if the client tasks were drawn for another data set.
     pub fn dataset(&self, original: Dataset) -> Result<Dataset, DataError> {
         match &self.client_tasks {
             None => Ok(original),
@@ -117,7 +117,7 @@ impl TaskSequence {
         }
     }
 
-    /// Training samples of each of its class ids, from those of the original data set.
+    /// Returns the number of training samples of each class id, from that of the original data set.
     pub fn class_sizes(&self, original: Vec<usize>) -> Vec<usize> {
         match &self.client_tasks {
             None => original,
@@ -125,7 +125,9 @@ impl TaskSequence {
         }
     }
 
-    /// Returns the data set's class ids at the rows of a task. With client tasks those of the original data set.
+    /// Returns the class ids at the rows of a task.
+    ///
+    /// With client tasks these are the original data set's, not those of [`TaskView::classes`].
     pub fn classes_of(&self, view: &TaskView) -> Vec<u32> {
         match &self.client_tasks {
             None => view.classes.clone(),
@@ -133,7 +135,10 @@ impl TaskSequence {
         }
     }
 
-    /// Returns the head row of a class id. Panics when the class is not of this data set.
+    /// Returns the head row of a class id.
+    ///
+    /// # Panics
+    /// Panics if the data set has no such class.
     pub fn row_of(&self, class: u32) -> u32 {
         self.rows[class as usize]
     }
@@ -144,7 +149,7 @@ impl TaskSequence {
     }
 }
 
-/// Returns the size of every task, for this many classes.
+/// Returns the size of every task for this many classes.
 fn sizes_of(tasks: &TaskSizes, classes: usize) -> Result<Vec<u32>, DataError> {
     let unfit = |what, advice| Err(DataError::unfit(what, advice));
     match (u32::try_from(classes).ok().and_then(|classes| tasks.of(classes)), tasks) {

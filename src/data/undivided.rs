@@ -1,4 +1,4 @@
-//! Test part for data without a division: a share, drawn of every class or of all samples.
+//! Test part of data without a division: a random fraction of every class, or of all samples together.
 
 use super::DataError;
 use crate::numerics::distributions::{choose, shuffle};
@@ -7,17 +7,17 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::scenario::TestDraw;
 pub use crate::scenario::TestFraction;
 
-/// Training samples and test samples, both ascending.
+/// Training and test samples, each ascending.
 type Divided = (Vec<u32>, Vec<u32>);
 
-/// Separates the draw of a class from other ones that hold samples out.
+/// Stream step of the draw within a class; other steps hold samples out for other purposes.
 const STEP: u64 = 3;
 
 impl TestFraction {
-    /// Numbers of the samples that are trained on, and of those that are tested, both ascending.
+    /// Divides samples into training and test samples, each ascending.
     ///
     /// # Errors
-    /// A class that nothing would be trained on; of a share of every class also one that would not be tested.
+    /// Returns an error if a class would have no training samples or, when drawn by class, no test samples.
     pub(super) fn divide(
         self,
         by_class: &[Vec<u32>],
@@ -29,8 +29,9 @@ impl TestFraction {
         }
     }
 
-    /// Draws an order of all samples; the first of them, rounded down, are trained on. As HePCo's release draws,
-    /// though from our own stream: not the same samples.
+    /// Shuffles all samples; the first of them, rounded down in number, are trained on.
+    ///
+    /// HePCo's release draws like this, but from another stream, so that the samples differ.
     fn of_all(self, by_class: &[Vec<u32>], class_names: &[String]) -> Result<Divided, DataError> {
         let mut order: Vec<u32> = by_class.concat();
         order.sort_unstable();
@@ -50,8 +51,9 @@ impl TestFraction {
         Ok((train, test))
     }
 
-    /// Draws the test samples of every class. The draw depends on nothing but the seed, the class's number and its
-    /// number of samples.
+    /// Draws the test samples of every class.
+    ///
+    /// The draw depends only on the seed, the class's number and its number of samples.
     fn of_every_class_of(
         self,
         by_class: &[Vec<u32>],

@@ -1,13 +1,13 @@
-//! The note about classes that can be trained on and not tested.
+//! Note about classes without test samples.
 
 use super::Dataset;
 use super::parts::listed;
 
-/// Classes that a note names.
+/// Number of classes that the note names.
 const NAMED: usize = 5;
 
 impl Dataset {
-    /// Returns the data set with a note about classes without test samples, where there are any: they have no accuracy.
+    /// Adds a note about classes without test samples, if there are any: their accuracy is unknown.
     pub(super) fn noting_untested(mut self) -> Dataset {
         let classes = self.class_names.iter().zip(self.test.by_class());
         let untested: Vec<&str> = classes

@@ -1,4 +1,4 @@
-//! A recorded scenario with something else in it.
+//! Scenario of a recorded run with overrides.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) fn changed(
     Ok(load(overrides).map_err(|error| advised(error, &file, overrides, accepts))?)
 }
 
-/// Keys that the recorded scenario has from a preset which is changed.
+/// Returns the keys whose recorded values are defaults of a preset that an override changes.
 fn forgotten(recorded: &Scenario, overrides: &[String]) -> Result<Vec<String>, AssembleError> {
     let written = table_of(recorded);
     let mut forgotten = Vec::new();
@@ -58,6 +58,6 @@ fn forgotten(recorded: &Scenario, overrides: &[String]) -> Result<Vec<String>, A
 
 /// Returns the effective scenario as a table.
 pub(super) fn table_of(scenario: &Scenario) -> toml::Table {
-    // Written by this program a moment ago.
+    // Parsing cannot fail: this program has just written the text.
     scenario.to_effective_toml().parse().unwrap_or_default()
 }

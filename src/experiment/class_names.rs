@@ -38,7 +38,7 @@ impl ClassNames {
         self.0.get(class as usize).map_or("", String::as_str)
     }
 
-    /// Number of a class, with its name where that says more.
+    /// Returns the number of a class, with its name if that says more.
     pub fn label(&self, class: u32) -> String {
         match self.of(class) {
             name if name.is_empty() || name == class.to_string() => class.to_string(),

@@ -116,7 +116,7 @@ pub enum DirectoryError {
     },
 }
 
-/// Returns the word for the way in which a run, no longer computed, stopped.
+/// Returns the word for how an unfinished run stopped.
 fn ended(status: Status) -> String {
     match status {
         // Its process is gone, or it would hold the lock.

@@ -26,10 +26,10 @@ pub enum DirectoryState {
     Foreign,
 }
 
-/// Looks at `path` before the scenario with this hash is run there; changes nothing.
+/// Inspects `path` before the scenario with this hash is run there; changes nothing.
 ///
 /// # Errors
-/// A path that is no folder, or that cannot be read; a run that another process computes.
+/// Returns an error if the path is no folder or cannot be read, or another process computes a run there.
 pub fn inspect_directory(path: &Path, hash: &str) -> Result<DirectoryState, DirectoryError> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DirectoryState::Free),

@@ -49,7 +49,7 @@ pub struct RunOptions {
 /// Maximum number of a label's bytes in a folder's name.
 const LABEL: usize = 120;
 
-/// `runs/<name>-<hash>-s<seed>`, below the current folder.
+/// Returns `runs/<name>-<hash>-s<seed>`, below the current folder.
 pub fn default_directory(scenario: &Scenario) -> PathBuf {
     let hash = scenario.hash();
     let label = &scenario.name[..scenario.name.floor_char_boundary(LABEL)];
@@ -57,12 +57,12 @@ pub fn default_directory(scenario: &Scenario) -> PathBuf {
         .chars()
         .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' })
         .collect();
-    // Neither hidden nor an option of any command it is given to.
+    // The folder must not be hidden, nor look like an option of a command.
     let name = name.trim_start_matches(['.', '-']);
     Path::new("runs").join(format!("{name}-{}-s{}", &hash[..8], scenario.seed.run))
 }
 
-/// Returns the level of sameness that a run on these workers can promise.
+/// Returns the level of reproducibility that a run on these workers has.
 fn level(workers: &Workforce) -> Level {
     match workers {
         Workforce::Cpu(_) => Level::N,
@@ -175,7 +175,7 @@ impl Run {
     /// Opens everything and takes the directory, with a disk that may fail on the way.
     ///
     /// # Errors
-    /// All that can be wrong with a scenario, its inputs and its directory.
+    /// Returns an error if the scenario, its inputs or its directory cannot be used.
     pub fn prepare_on(
         disk: &Disk,
         scenario: &Scenario,
@@ -188,13 +188,13 @@ impl Run {
         let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
         let directory = RunDirectory::claim_on(disk, &path, &scenario.hash(), options.force)?;
         let manifest = manifest(scenario, &assembly, options.provenance.clone());
-        // A manifest makes it a run, and a run can be resumed.
+        // The manifest comes second: with it, the directory is a run that can be resumed.
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
         directory.write_manifest(&manifest)?;
         Ok(Run::new(directory, manifest, scenario, assembly, Begin::Fresh))
     }
 
-    /// Returns a run in its own directory, as it is written there.
+    /// Creates a run in its directory, which has the scenario and this manifest.
     pub(super) fn new(
         directory: RunDirectory,
         manifest: Manifest,
@@ -260,21 +260,23 @@ impl Run {
         &self.manifest.class_names
     }
 
-    /// Worker threads.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.setup.workers.count()
     }
 
-    /// Returns the processes that compute it together; none where it is this one alone.
+    /// Returns the processes that compute the run together; empty if it is this one alone.
     pub fn ranks(&self) -> &[RankEntry] {
         &self.manifest.ranks
     }
 
-    /// Simulates to the end. `readers` see every entry the journal took; `afterwards` writes
-    /// what is derived from all of them, before the manifest says that the run is whole.
+    /// Simulates to the end.
+    ///
+    /// `readers` see every entry that the journal took; `afterwards` writes what is derived from all of them, before
+    /// the manifest says that the run is whole.
     ///
     /// # Errors
-    /// What ended the run early; the manifest then says `failed`.
+    /// Returns the error that ended the run early; the manifest then says `failed`.
     pub fn execute(
         self,
         readers: Vec<Box<dyn EventSink>>,

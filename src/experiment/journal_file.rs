@@ -37,7 +37,7 @@ struct Seal {
 pub struct JournalWriter<W: Write> {
     out: BufWriter<W>,
     journal: Journal,
-    /// Entries that are in the file; the journal counts before it is known that they are.
+    /// Number of entries in the file; the journal counts an entry before it is written.
     written: u64,
     /// Bytes pushed, with those of seals.
     position: u64,
@@ -83,12 +83,12 @@ impl<W: Write> JournalWriter<W> {
         self.out.write_all(&line)
     }
 
-    /// Entries written; one that could not be written is not among them.
+    /// Returns the number of entries written; one that could not be written does not count.
     pub fn entries(&self) -> u64 {
         self.written
     }
 
-    /// Length of the file once everything is settled.
+    /// Returns the length of the file once everything is settled, in bytes.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -98,7 +98,7 @@ impl<W: Write> JournalWriter<W> {
         self.out.get_ref()
     }
 
-    /// Digests of what was written, as long as nothing failed.
+    /// Returns the digests of what was written, as long as nothing failed.
     pub fn digests(&self) -> Digests {
         self.journal.digests()
     }
@@ -222,18 +222,18 @@ impl JournalReader {
         }
     }
 
-    /// Digests of the entries read so far.
+    /// Returns the digests of the entries read so far.
     pub fn digests(&self) -> Digests {
         self.journal.digests()
     }
 
-    /// Entries read so far.
+    /// Returns the number of entries read so far.
     pub fn entries(&self) -> u64 {
         self.journal.entries()
     }
 
     fn check_entry(&mut self, line: &str) -> Result<Entry, JournalError> {
-        // Half a line first: after the last entry it may be the beginning of the last seal.
+        // A line that breaks off may be the beginning of the last seal, so the check of `ended` comes later.
         let entry = match Entry::from_line(line) {
             Ok(entry) => entry,
             Err(error) if error.is_eof() => return Err(self.half_a_line("half a line")),

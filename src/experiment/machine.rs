@@ -43,7 +43,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine this process runs on.
+    /// Returns the machine that this process runs on.
     pub fn here() -> Machine {
         Machine {
             arithmetic: ARITHMETIC.to_owned(),

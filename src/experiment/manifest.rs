@@ -198,7 +198,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Before there were other devices.
+/// Returns the devices of manifests from before there were others than CPUs.
 fn cpu() -> Vec<String> {
     vec!["cpu".to_string()]
 }

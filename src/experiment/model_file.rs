@@ -22,7 +22,7 @@ pub enum Names {
 /// Encodes the bytes of the file.
 ///
 /// # Errors
-/// A tensor that the format has no type for, in words.
+/// Returns a description if the format has no type for a tensor.
 pub fn encode(
     state: &Body,
     metadata: &BTreeMap<String, String>,
@@ -40,7 +40,7 @@ pub fn encode(
     let views: Result<Vec<(&str, TensorView<'_>)>, String> = raw
         .iter()
         .map(|(name, tensor, bytes)| {
-            // Eight to a byte, as they are: the format has no bits.
+            // Bits stay packed, eight to a byte: the format has no type for them.
             let shape = match tensor.dtype() {
                 Dtype::Bits => vec![bytes.len()],
                 _ => tensor.shape().to_vec(),
@@ -89,10 +89,10 @@ fn dtype(dtype: Dtype) -> FileDtype {
     }
 }
 
-/// Decodes the tensors of a file, without the fields of the state that are none.
+/// Decodes the tensors of a file; the meta of the state is not in it.
 ///
 /// # Errors
-/// What is wrong with the file, in words.
+/// Returns a description of what is wrong with the file.
 pub fn decode(bytes: &[u8]) -> Result<Body, String> {
     let file = safetensors::SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let mut sections: BTreeMap<Kind, Vec<NamedTensor>> = BTreeMap::new();
@@ -113,7 +113,7 @@ pub fn decode(bytes: &[u8]) -> Result<Body, String> {
 /// Returns the metadata of a file.
 ///
 /// # Errors
-/// What is wrong with the file, in words.
+/// Returns a description of what is wrong with the file.
 pub fn metadata(bytes: &[u8]) -> Result<BTreeMap<String, String>, String> {
     let (_, header) =
         safetensors::SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;

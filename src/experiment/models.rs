@@ -42,7 +42,7 @@ impl Models {
         })
     }
 
-    /// Keeps the state after a task, if it is one that counts.
+    /// Saves the state after a task, if the run keeps the model of that task.
     pub fn put(&self, task: TaskId, state: &Body) -> io::Result<()> {
         if self.which == SavedModels::Last && task.index() + 1 != self.tasks {
             return Ok(());
@@ -58,7 +58,7 @@ impl Models {
     }
 }
 
-/// `task-03.safetensors`, counted from 1.
+/// Returns the file name of a task, such as `task-03.safetensors`, with tasks from 1.
 pub fn file_name(task: TaskId) -> String {
     format!("task-{:02}.safetensors", task.0 + 1)
 }
@@ -71,7 +71,7 @@ pub fn about(manifest: &Manifest, setup: &Setup) -> BTreeMap<String, String> {
     let ids: Vec<u32> = ids.collect();
     let classes: Vec<String> = ids.iter().map(u32::to_string).collect();
     let names: Vec<&str> = ids.iter().map(|class| manifest.class_names.of(*class)).collect();
-    // A list of a run that recorded no names would say nothing.
+    // Runs of early versions recorded no names.
     let named = (!manifest.class_names.is_empty())
         .then(|| ("class_names".to_string(), serde_json::Value::from(names).to_string()));
     let said = [
@@ -89,7 +89,7 @@ pub fn about(manifest: &Manifest, setup: &Setup) -> BTreeMap<String, String> {
 /// Returns the file of a state after a task. Its tensors have the names of their kinds or plain ones.
 ///
 /// # Errors
-/// A state that the format has no way to say, in words.
+/// Returns a description if the format cannot hold the state.
 pub fn bytes(
     state: &Body,
     task: TaskId,

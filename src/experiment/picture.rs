@@ -7,13 +7,13 @@ use image::{ImageFormat, Rgb, RgbImage};
 /// Pixels between images.
 const GAP: u32 = 4;
 
-/// Least pixels of a side of an image in the picture; smaller ones are enlarged.
+/// Minimum side of an image in the picture, in pixels; smaller images are enlarged.
 const LEAST: u32 = 96;
 
 /// Returns rows of images `[channels, height, width]` of values in `[0, 1]` as a PNG file.
 ///
 /// # Errors
-/// A sheet too large for a PNG.
+/// Returns an error if the sheet is too large for a PNG.
 pub(super) fn sheet(rows: &[Vec<&[f32]>], shape: [usize; 3]) -> Result<Vec<u8>, image::ImageError> {
     let [_, height, width] = shape.map(|extent| extent as u32);
     let scale = LEAST.div_ceil(height.min(width).max(1));
@@ -37,7 +37,7 @@ pub(super) fn sheet(rows: &[Vec<&[f32]>], shape: [usize; 3]) -> Result<Vec<u8>, 
 /// Returns an image of `[channels, height, width]` as a PNG file, a pixel per pixel.
 ///
 /// # Errors
-/// An image too large for a PNG.
+/// Returns an error if the image is too large for a PNG.
 pub(super) fn single(image: &[f32], shape: [usize; 3]) -> Result<Vec<u8>, image::ImageError> {
     let [_, height, width] = shape.map(|extent| extent as u32);
     let pixel = |x: u32, y: u32| color(image, (y * width + x) as usize, shape);

@@ -26,7 +26,7 @@ pub(super) fn recompute(
     Ok(found.lock().take())
 }
 
-/// Takes one snapshot and ends the run.
+/// Sink that takes one snapshot and ends the run.
 struct SnapshotTaker {
     task: TaskId,
     found: Arc<Mutex<Option<Snapshot>>>,

@@ -42,7 +42,7 @@ pub(super) fn advised(
     ScenarioError::Invalid(gathered(diagnostics, &recorded))
 }
 
-/// One error for all keys of the recorded scenario that the same advice helps.
+/// Merges the errors of keys of the recorded scenario that the same advice helps.
 fn gathered(all: Vec<Diagnostic>, recorded: &str) -> Vec<Diagnostic> {
     let is_recorded = |one: &Diagnostic| one.place.as_ref().is_some_and(|at| at.file == recorded);
     let mut kept: Vec<(Diagnostic, usize)> = Vec::new();

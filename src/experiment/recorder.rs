@@ -53,8 +53,9 @@ impl<W: Write> Write for Rest<W> {
 pub struct Recorder(Arc<Mutex<Recording>>);
 
 impl Recorder {
-    /// Records into a directory; `readers` (tables, progress) see every entry the journal took.
-    /// Checkpoints of the scenario with this hash go to the checkpoints.
+    /// Creates the recorder of a directory.
+    ///
+    /// `readers` (tables, progress) see every entry that the journal took. Checkpoints get the hash of the scenario.
     pub(super) fn new(
         directory: &RunDirectory,
         begin: Begin,
@@ -95,7 +96,7 @@ impl EventSink for Recorder {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         let recording = &mut *self.lock();
         if recording.replayed.is_some() && matches!(entry.event, Event::RunEnded { .. }) {
-            // It ends before anything new; the file stays as it is.
+            // The run ends while entries are replayed: the journal has more of them already, and stays as it is.
             return Ok(());
         }
         recording.journal.push(entry)?;

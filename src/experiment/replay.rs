@@ -21,7 +21,7 @@ pub struct Replayed {
 /// Feeds the run at `path` to `readers`, checking every line, seal and digest.
 ///
 /// # Errors
-/// A journal that is cut off or damaged; the readers have then seen what is before it.
+/// Returns an error if the journal is cut off or damaged; the readers have then seen what is before it.
 pub fn replay(path: &Path, readers: &mut [&mut dyn EventSink]) -> Result<Replayed, RunError> {
     let manifest = read_manifest(path)?;
     let journal = path.join(names::EVENTS);

@@ -129,7 +129,7 @@ pub struct ResumeOptions {
 /// Prepares the run at `path` to continue after its newest intact checkpoint.
 ///
 /// # Errors
-/// [`ResumeError`], a directory in use, and all that can be wrong with a scenario and its inputs.
+/// Returns a [`ResumeError`], also for a directory in use and for errors of the scenario and its inputs.
 pub fn resume(
     path: &Path,
     methods: &Registry,
@@ -198,10 +198,10 @@ pub fn resume_on(
     Ok(Resumed { run, scenario, notices, replayed })
 }
 
-/// Writes the effective scenario of an unfinished run again where it is missing.
+/// Writes the effective scenario of an unfinished run again if it is missing.
 ///
 /// # Errors
-/// A directory in use, or one that cannot be written.
+/// Returns an error if the directory is in use or cannot be written.
 pub fn restore_scenario(path: &Path, scenario: &Scenario) -> Result<(), DirectoryError> {
     if path.join(names::SCENARIO).exists() {
         return Ok(());
@@ -210,6 +210,8 @@ pub fn restore_scenario(path: &Path, scenario: &Scenario) -> Result<(), Director
     directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())
 }
 
+/// Checks that this program has the version and arithmetic that began the run.
+///
 /// Machines do not matter: the same version and arithmetic have the same bits on all of them.
 fn same_program(manifest: &Manifest) -> Result<(), ResumeError> {
     let program = |version: &str, arithmetic: &str| match arithmetic {
@@ -232,7 +234,7 @@ pub(super) fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), Res
 pub(super) struct Intact {
     pub mark: CheckpointMark,
     pub recorded: RecordedRun,
-    /// Place, in words.
+    /// Point of the run at which it was taken, in words.
     pub place: String,
 }
 
@@ -240,7 +242,7 @@ pub(super) struct Intact {
 #[derive(Default)]
 pub(super) struct ResumeSearch {
     pub intact: Option<Intact>,
-    /// About those that are damaged.
+    /// Notices for the user about damaged checkpoints.
     pub notices: Vec<String>,
 }
 
@@ -303,7 +305,7 @@ fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String>
     }
     let mut reader =
         JournalReader::open(&path.join(names::EVENTS)).map_err(|error| error.to_string())?;
-    // What a checkpoint says of a file is believed as far as there is one.
+    // Without this check a journal that was cut off would be read in vain.
     let there = std::fs::metadata(path.join(names::EVENTS)).map_or(0, |meta| meta.len());
     if there < mark.position {
         return Err("the journal ends before it".into());

@@ -24,7 +24,8 @@
 //! ```
 //!
 //! A directory that another process writes is refused, and so is one in which something stands already
-//! ([`standing`]): a run, done or not, of this scenario or another, or other files. `--force` replaces it. A run is
+//! ([`inspect_directory`]): a run, done or not, of this scenario or another, or other files. `--force` replaces it. A
+//! run is
 //! recognized by a manifest that can be read, not by its name: other programs write a `manifest.json`, too.
 //! Replacing removes only the files named above, so a mistyped `--out` never deletes other files.
 //!
@@ -75,9 +76,9 @@ pub mod names {
     pub const PARTICIPATION: &str = "participation.csv";
     /// One row per task, client and class that the client has samples of.
     pub const PARTITION: &str = "partition.csv";
-    /// One row per round: how long it took.
+    /// One row per round with its wall times.
     pub const WALL: &str = "wall.csv";
-    /// Figures of the final table.
+    /// Metrics of the final table.
     pub const SUMMARY: &str = "summary.json";
     /// Wall times, outside the digests.
     pub const PROFILE: &str = "profile.jsonl";
@@ -97,7 +98,7 @@ pub mod names {
     pub const LOCK: &str = "run.lock";
 }
 
-/// Folders of a run, and what their files end with.
+/// Folders of a run, with the file name extension of their files.
 const FOLDERS: [(&str, &str); 9] = [
     (names::HISTOGRAMS, ".hgrm"),
     (names::CHECKPOINTS, ".ckpt"),
@@ -154,7 +155,7 @@ impl RunDirectory {
         hash: &str,
         force: bool,
     ) -> Result<RunDirectory, DirectoryError> {
-        // A folder of another owner gets no lock either.
+        // Checked before the lock is taken, too, so that no lock file is written into a foreign folder.
         if !force {
             inspect_directory(path, hash)?.may_begin(path)?;
         }
@@ -165,7 +166,7 @@ impl RunDirectory {
             inspect_directory(path, hash)?.may_begin(path)?;
         }
         let directory = RunDirectory { path: path.to_path_buf(), disk: disk.clone(), _lock: lock };
-        // Any manifest there was of a run that can go on, until it is none.
+        // Until its manifest is removed, the old run counts as one that can be resumed.
         if let Ok(there) = read_manifest(path) {
             directory.write_manifest(&there.reopened())?;
         }
@@ -200,7 +201,7 @@ impl RunDirectory {
             for file in files_of(&folder, |name| name.ends_with(ending))? {
                 self.remove_file(&file)?;
             }
-            // What is not of fedcast stays, and with it its folder.
+            // Files that are not of fedcast stay, and with them their folder.
             let _ = fs::remove_dir(folder);
         }
         Ok(())
@@ -210,7 +211,7 @@ impl RunDirectory {
     ///
     /// Returns true if the folder was removed.
     pub fn delete(self) -> Result<bool, DirectoryError> {
-        // The manifest goes first: what is killed halfway leaves nothing that looks like a run.
+        // The manifest goes first, so that a process killed halfway leaves nothing that looks like a run.
         self.remove(&[names::MANIFEST, names::SCENARIO])?;
         self.clear()?;
         self.remove(&[names::LOCK])?;
@@ -385,7 +386,7 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), DirectoryErro
     write_atomically_on(&Disk::default(), path, content)
 }
 
-/// [`write_atomically`] through the disk of a run.
+/// Writes as [`write_atomically`] does, through the disk of a run.
 pub fn write_atomically_on(disk: &Disk, path: &Path, content: &[u8]) -> Result<(), DirectoryError> {
     let failed = |source| DirectoryError::Write { path: path.to_path_buf(), source };
     disk.replace(path, content).map_err(failed)

@@ -30,7 +30,7 @@ use crate::scenario::{Scenario, SingleTaskLine};
 /// Trains every client task of a scenario alone, by number, and passes each result to `report`.
 ///
 /// # Errors
-/// A scenario whose tasks all clients share, and errors of assembling and training.
+/// Returns an error if all clients share the scenario's tasks, or if assembling or training fails.
 pub fn single_task_accuracies(
     scenario: &Scenario,
     methods: &Registry,
@@ -76,7 +76,7 @@ pub fn single_task_table(lines: &[SingleTaskLine]) -> String {
     let mut text = "stage,client,finished,accuracy_til\n".to_owned();
     for SingleTaskLine { stage, client, accuracy } in lines {
         let accuracy = accuracy.map_or_else(String::new, |accuracy| accuracy.to_string());
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{stage},{client},1,{accuracy}");
     }
     text

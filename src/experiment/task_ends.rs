@@ -23,7 +23,7 @@ pub struct End {
 pub fn ended(path: &Path) -> Result<Vec<End>, JournalError> {
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
     let (mut ended, mut last) = (Vec::new(), Round(0));
-    // A journal that is cut off is worth as much as is there.
+    // A journal that is cut off counts up to the cut.
     while let Ok(Some(entry)) = reader.next_entry() {
         match entry.event {
             Event::Evaluated { round, point: EvaluationPoint::Task, .. } => last = round,

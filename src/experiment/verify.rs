@@ -147,8 +147,7 @@ pub struct VerifyOptions {
 /// that was equal.
 ///
 /// # Errors
-/// [`VerifyError::Diverged`] at the first difference; a damaged journal; everything that
-/// can go wrong with a run.
+/// Returns [`VerifyError::Diverged`] at the first difference, and an error if the journal is damaged or the run fails.
 pub fn verify(
     path: &Path,
     methods: &Registry,

@@ -59,12 +59,12 @@ fn refused(reason: impl Into<String>) -> WhatIfError {
     WhatIfError::OtherLearning(reason.into())
 }
 
-/// Replays the run at `path` with these overrides; `readers` see every entry as it would have been. Returns the
-/// digests that the changed scenario would have.
+/// Replays the run at `path` with these overrides; `readers` see every entry as it would have been. Returns the digests
+/// that the changed scenario would have.
 ///
 /// # Errors
-/// [`WhatIfError::OtherLearning`] if training would differ; a run that is not complete; all that can be
-/// wrong with a scenario and its inputs.
+/// Returns [`WhatIfError::OtherLearning`] if training would differ, and an error if the run is not complete or a
+/// scenario or its inputs are invalid.
 pub fn what_if(
     path: &Path,
     overrides: &[String],
@@ -132,7 +132,7 @@ pub fn what_if(
 /// Returns the scenario of the run at `path` with these overrides.
 ///
 /// # Errors
-/// All that can be wrong with a scenario.
+/// Returns an error if the scenario is invalid.
 pub fn what_if_scenario(
     path: &Path,
     overrides: &[String],
@@ -148,20 +148,20 @@ fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), WhatIfEr
     let other = then
         .keys()
         .chain(now.keys())
-        // Published numbers, and what they are not compared with, decide nothing.
+        // Published numbers, and what they are not compared with, change no training.
         .filter(|key| !CLOCKS.contains(&key.as_str()) && *key != "expected")
         .find(|key| then.get(*key) != now.get(*key));
     if let Some(key) = other {
         return Err(refused(format!("`{key}` affects training")));
     }
     match changed.tasks.arrival {
-        // Who moves to which client task is drawn before anything happens.
+        // Client tasks and their owners are drawn beforehand, whatever the times are.
         ArrivalChoice::Global | ArrivalChoice::ClientTasks { .. } => Ok(()),
         _ => Err(refused("tasks reach clients at times of the virtual clock")),
     }
 }
 
-/// Returns the event if in it the server decides what is learned.
+/// Returns the event if it is a decision of the server that training depends on.
 fn decision(event: &Event) -> Option<&Event> {
     let decides = matches!(
         event,

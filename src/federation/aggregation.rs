@@ -26,20 +26,20 @@ use crate::wire::Body;
 /// Result of an aggregation.
 #[derive(Default)]
 pub struct AggregationResult {
-    /// The merged part; `None` where nothing arrived.
+    /// Aggregate of all uploads; `None` if nothing arrived.
     pub part: Option<PartialAggregate>,
     /// Uploads that could not be aggregated, by round and participant.
     pub refused: Vec<RejectedUpload>,
-    /// A merge that panicked: the engine or the method is broken.
+    /// Message of the panic if a merge panicked: the engine or the method is broken.
     pub broken: Option<String>,
 }
 
 /// Upload that could not be aggregated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RejectedUpload {
-    /// Round of the download.
+    /// Round in which its download was sent.
     pub round: Round,
-    /// Its participant there.
+    /// Participant of that round.
     pub participant: ParticipantId,
     /// Sender of the upload.
     pub client: ClientId,
@@ -49,17 +49,17 @@ pub struct RejectedUpload {
 /// Way in which uploads are aggregated.
 #[derive(Clone)]
 pub enum AggregationMode {
-    /// By their layouts.
+    /// As the layouts of the method's messages declare.
     Plain(Arc<dyn Method>),
     /// As masked sums in this ring, independent of their content.
     Masked(Modulus),
-    /// By their layouts, with another rule than the mean.
+    /// As the layouts declare, with another rule than the mean.
     Robust(Arc<dyn Method>, AggregationRule),
 }
 
 /// Aggregate of some participants, before all are merged.
 pub enum PartialAggregate {
-    /// Means, sums and what is kept.
+    /// Means, sums and uploads that are kept whole.
     Plain(Aggregate),
     /// Masked sum that cannot be read yet.
     Masked(MaskedSum),
@@ -135,7 +135,7 @@ struct TreeState {
     /// A heap-shaped tree: the children of `n` are `2n + 1` and `2n + 2`; leaves are last.
     nodes: Vec<AggregationNode>,
     leaves: usize,
-    /// Aggregate of all participants.
+    /// Aggregate of all participants once it is known; `Some(None)` if none of them sent anything.
     root: Option<Option<PartialAggregate>>,
     /// Uploads of earlier rounds.
     late: Vec<AggregationNode>,
@@ -146,7 +146,7 @@ struct TreeState {
     done: Option<oneshot::Sender<AggregationResult>>,
 }
 
-/// The place of an upload of an earlier round.
+/// Place reserved for an upload of an earlier round.
 #[derive(Clone, Copy, Debug)]
 pub struct LatePlace(usize);
 
@@ -191,21 +191,25 @@ impl AggregationTree {
         self.put(participant.index(), None);
     }
 
-    /// Lifts an upload and merges as far as its neighbors are known. Runs on a worker.
+    /// Transforms an upload into its contribution and merges it as far as its neighbors are known.
+    ///
+    /// Runs on a worker.
     pub fn transform_upload(&self, upload: Upload) {
         let participant = upload.meta.participant.id.index();
         let part = self.part(upload);
         self.put(participant, part);
     }
 
-    /// Keeps a place for an upload of an earlier round.
+    /// Reserves a place for an upload of an earlier round.
     pub fn expect(&self) -> LatePlace {
         let mut tree = self.tree();
         tree.late.push(AggregationNode::Unknown);
         LatePlace(tree.late.len() - 1)
     }
 
-    /// Lifts an upload of an earlier round. Runs on a worker.
+    /// Transforms an upload of an earlier round into its contribution, at its reserved place.
+    ///
+    /// Runs on a worker.
     pub fn transform_late(&self, place: LatePlace, upload: Upload) {
         let part = self.part(upload);
         self.tree().late[place.0] = AggregationNode::Known(part);
@@ -237,7 +241,7 @@ impl AggregationTree {
         None
     }
 
-    /// Hands out the result when everything is there.
+    /// Sends the result once all parts are known and no more are expected.
     fn finish(&self) {
         let mut tree = self.tree();
         let lifted = tree.late.iter().all(|node| matches!(node, AggregationNode::Known(_)));
@@ -263,7 +267,7 @@ impl AggregationTree {
         self.shared.lock()
     }
 
-    /// Climbs from a leaf; merging happens outside the lock.
+    /// Puts a part at a leaf and merges upward while the sibling is known. Merges run outside the lock.
     fn put(&self, leaf: usize, part: Option<PartialAggregate>) {
         let mut node = self.tree().leaves - 1 + leaf;
         let mut part = part;

@@ -37,10 +37,10 @@ pub enum ArrivalRules {
     /// All clients at once.
     #[default]
     Global,
-    /// The drawn seconds after the first client, per client and task.
+    /// After a lag in seconds, drawn per client and task, relative to the first client that gets the task.
     Lag(ScalarDistribution),
-    /// At recorded times. A client without a line for a task has it as its stage begins, which is not before any client
-    /// has it.
+    /// At recorded times. A client without a line for a task has it from the beginning of the stage; if all clients
+    /// have a line, the stage begins at the earliest time.
     Trace(Arc<BTreeMap<(TaskId, ClientId), VirtualTime>>),
     /// A group has tasks earlier than the others (Fed-CPrompt's asynchronous mode).
     Paced {
@@ -72,7 +72,7 @@ pub struct Arrivals {
     rules: ArrivalRules,
     seed: u64,
     clients: u32,
-    /// The smallest lag of every task.
+    /// Smallest lag of any client per task, in seconds; empty unless lags are drawn.
     first: Vec<f64>,
     ahead: BTreeSet<ClientId>,
 }

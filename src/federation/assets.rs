@@ -27,7 +27,7 @@ impl AssetCaches {
         }
     }
 
-    /// Forgets what clients were sent in the previous round alone.
+    /// Forgets the assets that arrived in the previous round.
     pub fn begin_round(&mut self) {
         self.in_round.clear();
     }

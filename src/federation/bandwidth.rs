@@ -26,21 +26,21 @@ use std::collections::BTreeMap;
 
 use crate::quantity::VirtualTime;
 
-/// A transfer of a pipe, in the order in which they started.
+/// Number of a transfer on a pipe, in the order in which transfers start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TransferId(u64);
 
-/// Rates count in millionths of a byte per second.
+/// Number of rate units in one byte per second.
 pub const RATE_UNIT: u64 = 1_000_000;
 
 /// Work of one byte, in rate units times nanoseconds.
 const BYTE: u128 = RATE_UNIT as u128 * 1_000_000_000;
 
-/// A shared line.
+/// Shared line, with the transfers that it serves.
 #[derive(Debug)]
 pub struct Pipe {
     capacity: u128,
-    /// Served up to here.
+    /// Time up to which the transfers have been served.
     at: VirtualTime,
     flows: BTreeMap<TransferId, Flow>,
     started: u64,
@@ -98,7 +98,7 @@ impl Pipe {
         self.shared = false;
     }
 
-    /// Lets time pass.
+    /// Advances the line to `now`: reduces the work left of each transfer by its rate.
     fn serve(&mut self, now: VirtualTime) {
         let passed = u128::from(now.0.saturating_sub(self.at.0));
         if passed > 0 {
@@ -133,12 +133,12 @@ impl Pipe {
     }
 }
 
-/// A transfer that is to be.
+/// Request for a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// Start time.
     pub start: VirtualTime,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
     /// Rate of the transfer's link, in [`RATE_UNIT`]s.
     pub own: u64,

@@ -1,4 +1,4 @@
-//! Holdings of clients: samples, or only counts by class.
+//! Data of clients: samples, or only counts by class.
 //!
 //! A run that is computed looks at samples; one that is only sized knows only counts. Cohorts, the duration of work and
 //! the size of messages follow from counts, so both ask the same questions.
@@ -51,7 +51,7 @@ impl LabelCountSource {
     }
 }
 
-/// Holdings of the clients of a run.
+/// Data of the clients of a run.
 #[derive(Clone)]
 pub(super) enum ClientData {
     Samples(Samples),
@@ -125,13 +125,13 @@ impl ClientData {
     }
 }
 
-/// Counts of a task's classes by head row; rows without a sample are left out.
+/// Returns the counts of a task's classes by head row; rows without a sample are left out.
 pub fn by_row(view: &TaskView, counts: &[u32]) -> ClassCounts {
     let rows = view.rows.clone().map(|row| row as u32);
     rows.zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Returns the number of samples in all.
+/// Returns the total number of samples.
 pub(super) fn sum(counts: &ClassCounts) -> usize {
     counts.values().map(|count| *count as usize).sum()
 }

@@ -68,9 +68,9 @@ pub enum ClosingGoal {
 pub struct ClosingRules {
     /// Number of updates that closes a round.
     pub enough: ClosingGoal,
-    /// Or so long after the round was opened.
+    /// Time after the opening at which the round closes even if updates are missing.
     pub deadline: Option<VirtualTime>,
-    /// But not before the updates of this share of participants are there.
+    /// Fraction of participants whose updates have to arrive even after the deadline.
     pub least: f64,
     /// True if participants that are certain to be late are trained all the same.
     pub train_stragglers: bool,
@@ -116,7 +116,7 @@ pub struct RoundClosing {
 }
 
 impl ClosingRules {
-    /// Returns a copy that waits for all of a cohort whose updates are all needed.
+    /// Returns the rule for a cohort whose updates are all needed: a buffer becomes all participants.
     pub fn for_all_participants(mut self) -> ClosingRules {
         if self.is_asynchronous() {
             self.enough = ClosingGoal::All;
@@ -124,7 +124,7 @@ impl ClosingRules {
         self
     }
 
-    /// Returns true if clients that are still at work are not sampled again.
+    /// Returns true if rounds close with a buffer of updates; clients still at work are not sampled again.
     pub fn is_asynchronous(&self) -> bool {
         matches!(self.enough, ClosingGoal::Buffer(_))
     }
@@ -136,7 +136,7 @@ impl ClosingRules {
             ClosingGoal::All => usize::MAX,
             ClosingGoal::Buffer(size) => (size as usize).max(1),
             ClosingGoal::Share(share) => part(share),
-            // The whole number whose product was rounded up to get these participants.
+            // Inverts the over-selection, which multiplied this number and rounded up.
             ClosingGoal::Target => {
                 floor(participants as f64 / over_selection.max(1.0)).max(1).min(participants)
             }

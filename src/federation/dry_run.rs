@@ -37,7 +37,7 @@ use crate::wire::{Body, FrameSize};
 /// Nothing is tested, compared or kept, whatever the rules say.
 ///
 /// # Errors
-/// Every reason that ends a run without a wrong number: no client can be reached, or the rules contradict each other.
+/// Returns an error if a round opens that no client can ever join, or if the rules contradict each other.
 pub fn dry_run(
     terms: RunSpec,
     counts: LabelCountSource,
@@ -90,13 +90,13 @@ pub struct PlannedParticipant<'a> {
     pub down_at_most: bool,
 }
 
-/// Reason of a participant that sends nothing, or nothing that counts.
+/// Reason given for failed participants and bad uploads; the text of a run would need values.
 const FAULT: &str = "a fault of the scenario";
 
-/// Layouts in place of workers.
+/// Source of results that takes the sizes of messages from their layouts.
 struct DryRun<F> {
     on_participant: F,
-    /// The participants of open rounds.
+    /// Uploads of the participants of open rounds.
     participants: Mutex<BTreeMap<Round, Vec<DryRunUpload>>>,
 }
 

@@ -21,9 +21,9 @@ use super::worker_pool::Work;
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 use crate::wire::Body;
 
-/// Request of a transition.
+/// Request of a state machine to the event loop.
 pub(super) enum Effect {
-    /// Write this down as having happened now.
+    /// Record an event that happens now.
     Record(Event, Option<Numbers>),
     /// Deliver a message at its virtual time.
     Deliver(Envelope),
@@ -31,7 +31,7 @@ pub(super) enum Effect {
     DeliverResult { at: VirtualTime, class: EventClass, to: ActorId, pending: Pending },
     /// Send frames.
     Send(Transmission),
-    /// Let a worker do this.
+    /// Let a worker run a job.
     Submit(JobKind, Work),
     /// Train these participants of a round together.
     GroupPacks(Round, Vec<Vec<ParticipantId>>),

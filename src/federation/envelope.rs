@@ -21,7 +21,7 @@ pub(super) type Pending = Pin<Box<dyn Future<Output = ActorMessage> + Send>>;
 /// A message, and when its actor gets it.
 pub(super) struct Envelope {
     pub at: VirtualTime,
-    /// Settles ties.
+    /// Order among events of one time.
     pub class: EventClass,
     pub to: ActorId,
     pub message: ActorMessage,
@@ -59,7 +59,7 @@ impl ActorMessage {
         }
     }
 
-    /// Returns the entry of the frame that brings it, where that is charged.
+    /// Returns the charge that is recorded when the message arrives, if it has one.
     pub fn charge_mut(&mut self) -> Option<&mut Event> {
         match self {
             ActorMessage::Server(message) => message.charge_mut(),

@@ -99,7 +99,7 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
     cut(simulation, first, asked)
 }
 
-/// Returns all client tasks, and those that have begun when `seen` rows have been seen.
+/// Returns the client tasks that have begun when `seen` head rows have been seen, with their table.
 fn started_client_tasks(
     simulation: &SimulationContext,
     seen: usize,

@@ -70,7 +70,7 @@ pub(super) struct EventLoop {
 /// Most waits are shorter than a wake-up.
 const GLANCES: u32 = 20;
 
-/// A wait of this length is used to settle what was recorded.
+/// Length of a wait after which recorded entries are flushed to disk.
 const SETTLE_AFTER: Duration = Duration::from_millis(2);
 
 /// Interval at which a waiting event loop checks for an interrupt.
@@ -366,7 +366,7 @@ impl EventLoop {
         self.log.note(self.now, event, numbers);
     }
 
-    /// Writes what happened to the sink.
+    /// Writes the collected entries to the sink.
     fn write(&mut self) -> Result<(), FederationError> {
         if self.log.is_empty() {
             return Ok(());

@@ -39,7 +39,7 @@ impl Exchange {
         Exchange { model, view, role, place, counts, download, upload }
     }
 
-    /// Returns the number of its participant's samples.
+    /// Returns the number of samples of its participant.
     pub fn samples(&self) -> usize {
         sum(&self.counts)
     }

@@ -104,7 +104,7 @@ impl Fault {
 
     /// Returns a fraction of the clients, drawn once for the entry `place`: rounded down, at least one.
     pub fn chosen(share: f64, clients: u32, seed: u64, place: usize) -> BTreeSet<ClientId> {
-        // Of faults, only restarts are drawn at a task, too, and at another one.
+        // Task 1 separates this draw from other faults: those of participants have no task, restarts have task 2.
         let key = StreamKey::new(seed, Domain::Fault).task(1).step(place as u64);
         let order = Permutation::new(u64::from(clients), key);
         let count = share_of(clients as usize, share).max(1).min(clients as usize);
@@ -122,7 +122,7 @@ impl Fault {
 }
 
 impl FaultRules {
-    /// Clients that crash before they train, with this probability.
+    /// Returns rules under which clients crash before they train, with this probability.
     pub fn crashing(rate: f64) -> FaultRules {
         let crash = Fault { rate, ..Fault::of(FaultKind::Crash { when: CrashTime::Before }) };
         FaultRules { entries: vec![crash], ..FaultRules::default() }
@@ -204,7 +204,7 @@ impl FaultRules {
     }
 }
 
-/// Returns an upload with the fault, if it has a tensor for that.
+/// Returns the upload with the fault in the first tensor that can have it, if there is one.
 pub fn spoil(mut body: Body, how: Spoilage, rng: &mut ChaCha8Rng) -> Body {
     let mut tensors = body.sections.iter_mut().flat_map(|section| &mut section.tensors);
     let spoilt = tensors.find_map(|tensor| {

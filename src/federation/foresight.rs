@@ -19,13 +19,13 @@ impl EventSink for NoEntries {
     }
 }
 
-/// Checks that some client is there whenever a round of the run opens.
+/// Checks that some client is available whenever a round of the run opens.
 ///
-/// It is checked only where clients may leave for good. The times of rounds are those of a dry run with the faults of
-/// the run; they are uncertain, and nothing is refused, where sizes of messages depend on learned values.
+/// The check is made only if clients may leave for good. The times of rounds are those of a dry run with the faults of
+/// the run; if sizes of messages depend on learned values, these times are uncertain, and nothing is refused.
 ///
 /// # Errors
-/// No client that can be sampled in a round is ever available.
+/// Returns an error if from the opening of a round on no client that can be sampled is ever available.
 pub fn check_availability(setup: &Setup) -> Result<(), FederationError> {
     if !setup.rules.availability.may_end() {
         return Ok(());
@@ -44,7 +44,7 @@ pub fn check_availability(setup: &Setup) -> Result<(), FederationError> {
         {
             Err(error)
         }
-        // What else ends it is reported by the run itself.
+        // Other errors are reported by the run itself.
         _ => Ok(()),
     }
 }

@@ -20,7 +20,7 @@ pub struct Coding {
     pub down: CodecPlan,
     /// Codecs of messages to the server.
     pub up: CodecPlan,
-    /// Encode and decode every message and compare.
+    /// True if every message is encoded, decoded and compared.
     pub verify: bool,
 }
 
@@ -41,11 +41,11 @@ pub(crate) fn down_header(context: &RoundContext, participant: &Participant) -> 
 pub struct SentDownload {
     /// Message as the clients see it.
     pub message: Arc<Message>,
-    /// Its size.
+    /// Size of the frame by part.
     pub bytes: Arc<FrameBytes>,
     /// Assets that it names.
     pub assets: Vec<SentAsset>,
-    /// The first participant of its round that is sent the same.
+    /// Index of the first participant of its round that is sent an equal message.
     pub alike: usize,
 }
 
@@ -56,7 +56,7 @@ pub struct SentAsset {
     pub label: String,
     /// Identity by content.
     pub digest: u64,
-    /// Its size.
+    /// Size of the frame by part.
     pub bytes: Arc<FrameBytes>,
 }
 
@@ -64,11 +64,11 @@ pub struct SentAsset {
 pub struct SentUpload {
     /// Body that arrives; `None` if the worker that trained has aggregated it.
     pub body: Option<Body>,
-    /// The client's own copy, for the measures before aggregation.
+    /// Model of the client without attack and noise, if client models are compared.
     pub own: Option<Message>,
     /// Exchange that defines its expected content; `None` if it comes from a record.
     pub exchange: Option<Arc<Exchange>>,
-    /// Its size.
+    /// Size of the frame by part.
     pub bytes: Arc<FrameBytes>,
     /// Digest of what arrives.
     pub digest: u64,
@@ -117,7 +117,7 @@ pub(super) fn size_of_received(body: &Body, coding: &Coding) -> Arc<FrameBytes> 
     size(body, &coding.down)
 }
 
-/// Returns an asset as a separate frame if its content is unknown: identified by its name.
+/// Returns a frame for an asset of which only the spec is known; its name identifies it.
 pub fn announced_asset(asset: &AssetSpec) -> SentAsset {
     let label = format!("{}@{}", asset.name, asset.version);
     let hash = blake3::hash(label.as_bytes());
@@ -194,10 +194,10 @@ fn carry(
     }
 }
 
-/// Arranges the tensors of an upload into the sections of its layout; returns the difference, if any.
+/// Arranges the tensors of an upload into the sections of its layout, or describes the difference.
 ///
-/// A method that describes them in several steps may have made several sections of one kind. The difference is in
-/// shape, to what the method promised.
+/// A method that adds tensors in several steps may have made several sections of one kind. A difference is one of
+/// shapes from those that the method declared.
 fn arranged(body: Body, upload: &CompiledSpec) -> (Body, Option<String>) {
     if upload.layout.size == UploadSize::FromValues || body.fills(upload.body()) {
         return (body, None);
@@ -219,7 +219,7 @@ pub fn shape_fault(body: &Body, upload: &CompiledSpec) -> Option<String> {
     body.arranged_as(upload.body()).is_none().then(|| difference(body, upload.body()))
 }
 
-/// Returns the first tensor that differs, or the first one that is missing or too many.
+/// Describes the first tensor that differs, or both numbers of tensors if one list is longer.
 fn difference(body: &Body, wanted: &wire::BodyShape) -> String {
     let got = body.shape();
     let flat = |sections: &[wire::SectionShape]| -> Vec<String> {

@@ -9,7 +9,7 @@ use super::error::FederationError;
 use super::guard::guard;
 use crate::policy::PolicyError;
 
-/// Returns all answers, in order, or the first failure.
+/// All answers in order, or the first failure.
 type Gathered<T> = Result<Vec<T>, FederationError>;
 
 /// Collects the answers of several jobs; hands them over, in order, when the last one is in.

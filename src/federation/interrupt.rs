@@ -1,4 +1,4 @@
-//! Asking a run to end after its current event.
+//! Request to end a run after its current event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -64,7 +64,7 @@ impl<J> JobSender<J> {
     /// Queues a job.
     ///
     /// # Errors
-    /// If all receiving ends are gone.
+    /// Returns an error if all receiving ends are gone.
     pub fn send(&self, order: JobOrder, job: J) -> Result<(), SendError<()>> {
         let mut waiting = self.waiting.lock();
         let number = waiting.posted;
@@ -90,7 +90,7 @@ impl<J> JobReceiver<J> {
     /// Waits for a job.
     ///
     /// # Errors
-    /// If no job waits and all sending ends are gone.
+    /// Returns an error if no job waits and all sending ends are gone.
     pub fn recv(&self) -> Result<J, RecvError> {
         self.tokens.recv()?;
         self.take().ok_or(RecvError)
@@ -99,7 +99,7 @@ impl<J> JobReceiver<J> {
     /// Takes a job without waiting for one.
     ///
     /// # Errors
-    /// If no job waits.
+    /// Returns an error if no job waits.
     pub fn try_recv(&self) -> Result<J, TryRecvError> {
         self.tokens.try_recv()?;
         self.take().ok_or(TryRecvError::Empty)

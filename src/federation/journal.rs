@@ -56,7 +56,7 @@ impl Journal {
         Journal::default()
     }
 
-    /// Takes the next entry into the digests; answers its line, without a line end.
+    /// Adds the next entry to the digests, and returns its line without a line end.
     pub fn push(&mut self, entry: &Entry) -> &str {
         self.line.clear();
         let without_numbers = write_line(&mut self.line, entry);
@@ -77,7 +77,7 @@ impl Journal {
     }
 }
 
-/// The hash of everything pushed. BLAKE3 takes long pieces several times faster than lines.
+/// Hash of everything pushed, in pieces: BLAKE3 takes long ones several times faster than lines.
 #[derive(Clone, Default)]
 struct Rolling {
     hash: blake3::Hasher,
@@ -102,7 +102,7 @@ impl Rolling {
     }
 }
 
-/// Appends the line; answers where its level-E part ends (before the closing brace).
+/// Appends the line, and returns the position before the closing brace of its level-E part.
 fn write_line(out: &mut Vec<u8>, entry: &Entry) -> usize {
     #[derive(Serialize)]
     struct EntryHead<'a> {

@@ -62,7 +62,7 @@ pub struct Fate {
     pub arrives: bool,
     /// Bytes that crossed the link.
     pub sent: u64,
-    /// Time from sending until it arrived or was lost, where the server's line is no limit.
+    /// Time from sending until it arrived or was lost, if the server's line does not limit it.
     pub latency: VirtualTime,
     /// Rate of the client's link for it, in [`RATE_UNIT`]s.
     pub rate: u64,
@@ -165,14 +165,16 @@ impl Links {
             arrives: true,
             sent: bytes,
             latency: VirtualTime::from_seconds(delay + travel),
-            // A cast that does not fit is the largest number.
+            // The cast saturates: an infinite bandwidth becomes the largest number.
             rate: (bandwidth / jitter * RATE_UNIT as f64) as u64,
             delay: VirtualTime::from_seconds(delay),
         }
     }
 }
 
-/// Steps 0 to 15 of a participant are its client's own draws.
+/// Returns the stream key of a transfer.
+///
+/// Steps begin at 16: a participant's steps 0 to 15 are draws of its client.
 fn key(seed: u64, domain: Domain, transfer: Transfer) -> StreamKey {
     let way = match transfer.direction {
         Direction::Down => 0,

@@ -27,7 +27,7 @@ trait Gauge: Send + Sync {
     fn grown(&self) -> Option<u64>;
 }
 
-/// The door of one GPU.
+/// Semaphore of one GPU, which admits jobs by the memory they are expected to take.
 pub(super) struct MemorySemaphore {
     gauge: Box<dyn Gauge>,
     state: Mutex<SemaphoreState>,
@@ -37,18 +37,18 @@ pub(super) struct MemorySemaphore {
 #[derive(Default)]
 struct SemaphoreState {
     running: usize,
-    /// True if the job inside must stay alone.
+    /// True if the admitted job must stay alone.
     alone: bool,
-    /// Bytes that those inside are expected to take.
+    /// Bytes that the admitted jobs are expected to take.
     expected: u64,
-    /// Bytes free when a measured job began.
+    /// Free bytes when the last measured job began.
     free: u64,
     /// Bytes that a job of a kind takes for each of its members, as measured.
     each: BTreeMap<JobKind, u64>,
 }
 
 impl SemaphoreState {
-    /// Returns true if a job that is expected to take `bytes` may enter; `None` means unknown.
+    /// Returns true if a job that is expected to take `bytes` may start; `None` means unknown.
     fn has_room(&self, bytes: Option<u64>) -> bool {
         // A tenth stays free, for what is not allocated as tensors.
         let fits = |bytes: u64| self.expected.saturating_add(bytes) <= self.free / 10 * 9;
@@ -56,16 +56,16 @@ impl SemaphoreState {
     }
 }
 
-/// A job inside; it leaves when this is dropped.
+/// Admission of one job, which ends when this is dropped.
 pub(super) struct MemoryPermit {
     semaphore: Arc<MemorySemaphore>,
     bytes: u64,
-    /// Kind and members of a job that is measured.
+    /// Kind and number of members of the job, if it is measured.
     measured: Option<(JobKind, u64)>,
 }
 
 thread_local! {
-    /// The door of the GPU that this thread works on.
+    /// Semaphore of the GPU that this thread works on; `None` on the CPU.
     static SEMAPHORE: RefCell<Option<Arc<MemorySemaphore>>> = const { RefCell::new(None) };
 }
 

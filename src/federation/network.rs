@@ -33,12 +33,12 @@ pub(super) struct Transmission {
 pub(super) struct FrameNetwork {
     down: SharedLink,
     up: SharedLink,
-    /// Journeys whose next frame starts at a known time, in that order.
+    /// Transmissions whose next frame starts at a known time, by time and order of sending.
     starting: BTreeMap<(VirtualTime, u64), Transmission>,
     sequence: u64,
 }
 
-/// The server's side of one direction; without a pipe it takes everything at once.
+/// Server's line in one direction; without a pipe it limits nothing.
 #[derive(Default)]
 struct SharedLink {
     pipe: Option<Pipe>,
@@ -87,7 +87,7 @@ impl FrameNetwork {
     /// Makes the next change happen.
     pub fn advance(&mut self, deliver: &mut impl FnMut(Envelope)) {
         let Some(now) = self.next() else { return };
-        // What is through makes room for what starts.
+        // Ends come first, because they leave bandwidth to what starts.
         for direction in [Direction::Down, Direction::Up] {
             let line = self.line(direction);
             let Some((at, id)) = line.next_end().filter(|(at, _)| *at == now) else { continue };

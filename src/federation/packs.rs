@@ -17,7 +17,7 @@ use std::ops::Range;
 use crate::policy::{Participant, Role};
 use crate::quantity::{ParticipantId, Round, TaskId};
 
-/// A participant of any round.
+/// Participant of any round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
     pub round: Round,
@@ -32,7 +32,7 @@ pub(super) struct Candidate {
     steps: u64,
 }
 
-/// Participants that differ here do not fit into one pack.
+/// Properties that all participants of a pack have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Alike {
     task: TaskId,
@@ -79,7 +79,7 @@ pub(super) struct Packs<J> {
 }
 
 struct Waiting<J> {
-    /// Participants that have not asked yet.
+    /// Number of participants that have not asked yet.
     missing: usize,
     asked: Vec<(Ticket, J)>,
 }
@@ -91,7 +91,7 @@ impl<J> Default for Packs<J> {
 }
 
 impl<J> Packs<J> {
-    /// Takes in the plan of a round.
+    /// Adds the planned packs of a round.
     pub fn open(&mut self, round: Round, packs: Vec<Vec<ParticipantId>>) {
         for participants in packs {
             let waiting = Waiting { missing: participants.len(), asked: Vec::new() };

@@ -100,7 +100,7 @@ impl SimulationContext {
         self.rules.dummy_clients.of(phase, samples).map(|_| dummy_client)
     }
 
-    /// Returns a dummy client's places among the samples of its client, sorted by head row.
+    /// Returns the positions of a dummy client's samples in those of its client, sorted by head row.
     fn places(&self, participant: &Participant, samples: usize, dummy_client: u32) -> Vec<u32> {
         let key = dummy_clients::key(
             self.rules.seed,
@@ -111,7 +111,12 @@ impl SimulationContext {
         std::mem::take(&mut dummy_clients::cut(samples, count, rule, key)[dummy_client as usize])
     }
 
-    /// Replaces every participant of a phase with dummy clients by a participant for each, in place.
+    /// Replaces every participant whose shard is split in this phase by one participant per dummy client.
+    ///
+    /// The order stays, and participants are numbered again.
+    ///
+    /// # Errors
+    /// Returns an error if the method already gives such a participant dummy clients.
     pub fn split(
         &self,
         phase: &str,

@@ -36,7 +36,8 @@ pub fn cohort(
             } else {
                 u32::from(task.0)
             });
-            // Whole cohorts only: a population used up starts again in another order.
+            // A cohort never mixes two orders: when no whole cohort is left, the population starts again in another
+            // order.
             let turns = u64::from(clients / count.max(1)).max(1);
             let permutation = Permutation::new(u64::from(clients), key.step(turn / turns));
             let first = (turn % turns) * u64::from(count);

@@ -19,7 +19,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Creates the permutation of `0..size` at this address.
+    /// Creates the permutation of `0..size` that this key determines.
     pub fn new(size: u64, key: StreamKey) -> Permutation {
         let bits = u64::BITS - size.saturating_sub(1).leading_zeros();
         let mut rng = key.rng();

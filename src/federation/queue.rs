@@ -12,11 +12,11 @@ use crate::quantity::{ClientId, VirtualTime};
 /// Class of an event; earlier variants come first at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventClass {
-    /// A frame, or the news of its loss, arrives.
+    /// Arrival of a frame, or the time at which its loss is known.
     Delivery,
-    /// Work an actor began is over.
+    /// End of the work of an actor.
     Timer,
-    /// Time is up.
+    /// Deadline of a round.
     Deadline,
 }
 
@@ -42,8 +42,10 @@ pub struct EventKey {
     pub sequence: u64,
 }
 
-/// Events yet to happen, soonest first. What happens lies still while the order is kept: messages are large, and a
-/// queue of a large federation is long.
+/// Queue of events yet to happen, soonest first.
+///
+/// Only keys are sorted; the events themselves stay in place, because messages are large and the queue of a large
+/// federation is long.
 #[derive(Debug)]
 pub struct EventQueue<T> {
     heap: BinaryHeap<Reverse<(EventKey, usize)>>,

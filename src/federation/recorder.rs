@@ -1,4 +1,4 @@
-//! Recording: entries go to the sink as they happen, in batches; an actor does what a run waits for.
+//! Recording: entries go to the sink in batches; an actor does the operations that a run waits for.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::snapshot::Snapshot;
 use crate::quantity::{TaskId, VirtualTime};
 use crate::wire::Body;
 
-/// Entries of a batch: a clock is read once for all of them.
+/// Number of entries in a batch, for all of which the clock is read once.
 const BATCH: usize = 64;
 
 /// The sink, on the one thread of the simulation.
@@ -34,7 +34,7 @@ impl EntryLog {
         (log, RecorderActor(sink))
     }
 
-    /// Notes an entry.
+    /// Adds an entry to the batch.
     pub fn note(&mut self, at: VirtualTime, event: Event, numbers: Option<Numbers>) {
         let seq = self.written + self.batch.len() as u64;
         self.batch.push(Entry { seq, at, event, numbers });
@@ -53,7 +53,7 @@ impl EntryLog {
     /// Writes the batch to the sink.
     ///
     /// # Errors
-    /// The sink's; the rest of the batch is lost then.
+    /// Returns the error of the sink; the rest of the batch is lost then.
     pub fn write(&mut self) -> Result<(), SinkError> {
         let mut sink = self.sink.borrow_mut();
         for entry in self.batch.drain(..) {
@@ -69,14 +69,14 @@ impl EntryLog {
     }
 }
 
-/// The actor that keeps what is not an entry, and puts things where they survive the process.
+/// Actor that keeps models, confusion counts and snapshots, and flushes what was written to disk.
 pub(super) struct RecorderActor(SharedSink);
 
 impl Actor for RecorderActor {
     type Context = Context<Self>;
 }
 
-/// Puts what was written where it survives the process: there is time.
+/// Request to flush what was written to disk, while the run waits anyway.
 pub(super) struct Flush;
 
 impl actix::Message for Flush {
@@ -107,7 +107,7 @@ impl Handler<RecordAnswers> for RecorderActor {
     }
 }
 
-/// Takes the server's state after a task.
+/// Request to record the server's state after a task.
 pub(super) struct RecordModel(pub TaskId, pub Body);
 
 impl actix::Message for RecordModel {
@@ -123,7 +123,7 @@ impl Handler<RecordModel> for RecorderActor {
     }
 }
 
-/// Returns true if a snapshot would be kept now.
+/// Query that is answered with true if the sink would keep a snapshot now.
 pub(super) struct WantsSnapshot;
 
 impl actix::Message for WantsSnapshot {
@@ -138,7 +138,7 @@ impl Handler<WantsSnapshot> for RecorderActor {
     }
 }
 
-/// Takes a snapshot of the run after everything that was written.
+/// Request to keep a snapshot, taken after everything that was written.
 pub(super) struct SaveSnapshot(pub Snapshot);
 
 impl actix::Message for SaveSnapshot {

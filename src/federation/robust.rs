@@ -35,7 +35,7 @@ impl AggregationRule {
     }
 }
 
-/// Updates on their way into a robust aggregation.
+/// Updates that a robust rule will aggregate.
 pub struct Updates {
     /// Updates in participant order; clipped updates are merged already.
     parts: Vec<Aggregate>,
@@ -45,7 +45,7 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Creates the state of one update.
+    /// Creates the updates of one upload; clips it if the rule does.
     pub fn one(rule: AggregationRule, mut part: Aggregate) -> Updates {
         let (mut clipped, mut largest) = (0, 0.0);
         if let AggregationRule::NormClipped { norm } = rule {
@@ -103,7 +103,7 @@ impl Updates {
     }
 }
 
-/// Computes every group's mean by another rule, over the updates that have a part in it.
+/// Computes every group's mean by another rule, over the updates that contribute to the group.
 fn by_number(
     parts: Vec<Aggregate>,
     mut mean: impl FnMut(&[ParameterAverage]) -> ParameterAverage,
@@ -114,7 +114,7 @@ fn by_number(
     let mut parts = parts;
     for group in groups {
         let own = parts.iter_mut().filter_map(|part| part.means.remove(&group));
-        // An update without weight has no part in it.
+        // An update without weight does not count, not even in a median.
         let own: Vec<ParameterAverage> = own.filter(|average| average.weight() > 0.0).collect();
         aggregate.means.insert(group, mean(&own));
     }

@@ -28,7 +28,7 @@ pub use crate::scenario::{
 pub struct ComputeRules {
     /// Time before the first sample; drawn once per client.
     pub setup_ms: ScalarDistribution,
-    /// Per sample pass (a forward and a backward) at slowness 1.
+    /// Time per sample pass (a forward and a backward) at slowness 1.
     pub sample_ms: f64,
     /// Factor on a client's times; drawn once per client.
     pub slowness: ScalarDistribution,
@@ -39,7 +39,7 @@ pub struct ComputeRules {
 }
 
 impl ComputeRules {
-    /// Work takes no time.
+    /// Rules under which work takes no time.
     pub const IDEAL: ComputeRules = ComputeRules {
         setup_ms: ScalarDistribution::constant(0.0),
         sample_ms: 0.0,
@@ -69,7 +69,7 @@ pub struct LinkRules {
     pub down: ScalarDistribution,
     /// Its upload bandwidth; drawn once per client.
     pub up: ScalarDistribution,
-    /// Correlation of the normals that both are read at.
+    /// Correlation of the two normal draws that give a client's download and upload bandwidth.
     pub correlation: f64,
     /// A client's round trip in milliseconds; drawn once per client.
     pub round_trip_ms: ScalarDistribution,
@@ -82,7 +82,7 @@ pub struct LinkRules {
 }
 
 impl LinkRules {
-    /// Frames travel in no time.
+    /// Rules under which frames travel in no time.
     pub const IDEAL: LinkRules = LinkRules {
         down: ScalarDistribution::constant(f64::INFINITY),
         up: ScalarDistribution::constant(f64::INFINITY),
@@ -144,13 +144,13 @@ pub struct Rules {
     pub closing: ClosingRules,
     /// Arrival of tasks at clients.
     pub arrivals: ArrivalRules,
-    /// Mean of uploads that the server takes.
+    /// Rule by which the server aggregates uploads.
     pub aggregation: AggregationRule,
     /// Availability of clients.
     pub availability: AvailabilityRules,
-    /// Time of local work.
+    /// Duration of local work.
     pub compute: ComputeRules,
-    /// Time of travel.
+    /// Latency of frames.
     pub links: LinkRules,
     /// Faults.
     pub faults: FaultRules,
@@ -158,11 +158,11 @@ pub struct Rules {
     pub on_bad_update: OnBadUpdate,
     /// Assets that receivers keep.
     pub cache: AssetCache,
-    /// Times of tests of the model.
+    /// Rounds and tasks after which the model is tested.
     pub curve: Curve,
-    /// Identity of client tasks that models get in tests.
+    /// Information on the client task that models get in tests.
     pub task_identity: TaskIdentity,
-    /// Samples per block of an evaluation; part of what makes level N.
+    /// Number of samples per block of an evaluation, on which the bits of numbers depend (level N).
     pub evaluation_batch: usize,
     /// Rounds before whose aggregation the distance between client models is measured.
     pub bias: Option<Compared>,
@@ -171,7 +171,7 @@ pub struct Rules {
     /// Clients trained together on one worker, where the method can. Changes no event; away from
     /// the CPU it changes the last bits of numbers.
     pub pack: usize,
-    /// Times of snapshots. Changes no result.
+    /// Rounds and tasks after which snapshots are taken. Changes no result.
     pub snapshots: Cadence,
     /// True if the sink receives the server's state after every task. Changes no result.
     pub models: bool,
@@ -179,7 +179,7 @@ pub struct Rules {
     pub answers: bool,
 }
 
-/// Rounds in which a method asks clients before it trains: C2Prompt looks, gathers moments and compensates.
+/// Maximum number of rounds that a method runs before training; C2Prompt has three.
 const ROUNDS_BEFORE: u32 = 3;
 
 impl Rules {
@@ -192,7 +192,7 @@ impl Rules {
         }
     }
 
-    /// Returns the settings that may contradict something else.
+    /// Returns the settings that not every method or other setting allows.
     pub fn together(&self) -> Together {
         Together {
             secure: self.privacy.secure.is_some(),
@@ -204,10 +204,9 @@ impl Rules {
         }
     }
 
-    /// Returns the number of clients that may take part in a task.
+    /// Returns the maximum number of clients that take part in a task.
     ///
-    /// These are all clients, or of a fresh population at most as many as are sampled in it, in rounds of training and
-    /// before them.
+    /// For a fixed population these are all clients, for a fresh one those that can be sampled in the task's rounds.
     pub fn clients_of_a_task(&self) -> u32 {
         match self.participation.population {
             Population::Fixed => self.clients,

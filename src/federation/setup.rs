@@ -19,7 +19,7 @@ use crate::quantity::TaskId;
 pub struct Setup {
     /// Sampling, timing and faults.
     pub rules: Rules,
-    /// The method's name, for the journal.
+    /// Name of the method, for the journal.
     pub name: String,
     /// Method that the server and the clients follow.
     pub method: Arc<dyn Method>,
@@ -29,7 +29,7 @@ pub struct Setup {
     pub test_transform: Arc<Transform>,
     /// Samples of every client.
     pub shards: ShardSource,
-    /// Facts of the model that sketches are made from.
+    /// Facts of the model that layouts of messages follow from.
     pub facts: ModelFacts,
     /// Codecs of messages.
     pub coding: Coding,
@@ -39,13 +39,13 @@ pub struct Setup {
     pub charged: bool,
     /// Workers that compute.
     pub workers: Workforce,
-    /// Other ranks that compute as well. They change no result.
+    /// Other ranks that compute as well; they change no result.
     pub fleet: Option<RemoteRanks>,
     /// Test mode: workers take jobs out of order and finish late. Changes no result.
     pub shaker: Option<u64>,
-    /// Record of all of the run, or of its beginning: results that are not computed again.
+    /// Record of the whole run or of its beginning, whose results are not computed again.
     pub recorded: Option<Arc<RecordedRun>>,
-    /// Earlier settings of a forked run, one segment after the other. They are in the past, which comes from a record.
+    /// Earlier settings of a forked run, in order. The record has to cover the time for which they hold.
     pub before: Vec<RunSegment>,
 }
 

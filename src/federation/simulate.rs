@@ -1,4 +1,4 @@
-//! The door into the simulation.
+//! Entry points that run a simulation to its end.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 /// not be called from inside an asynchronous runtime.
 ///
 /// # Errors
-/// Everything that ends a run before its last task is over; what happened until then is recorded.
+/// Returns the reason if the run ends before its last task is over; events until then are recorded.
 pub fn simulate(
     setup: Setup,
     sink: Box<dyn EventSink>,
@@ -34,8 +34,8 @@ pub fn simulate(
     const STEP: &str = "be set up";
     let saved = setup.recorded.as_ref().and_then(|recorded| recorded.saved_server());
     let policies = || {
-        // Clients in training at the snapshot are computed again before the server's state is loaded. What their
-        // policies take from the server's, such as frozen features, is there once a server has been in that state.
+        // Participants that were out at the snapshot are computed before the server's state is loaded. What their
+        // policies take from the server, such as frozen features, exists once any server has loaded that state.
         if let Some(saved) = saved {
             setup.method.server(&setup.ctx, init)?.load(saved)?;
         }
@@ -50,7 +50,7 @@ pub fn simulate(
     run_loop(simulation, supplier, server, devices, sink, interrupt)
 }
 
-/// Walks a run to its end.
+/// Runs the event loop to its end.
 pub(super) fn run_loop(
     simulation: Arc<SimulationContext>,
     supplier: Supplier,
@@ -59,7 +59,7 @@ pub(super) fn run_loop(
     sink: Box<dyn EventSink>,
     interrupt: Interrupt,
 ) -> Result<RunEnd, FederationError> {
-    // Actors wait for each other and for time, never for files or signals: this needs no handle of the system.
+    // Actors wait only for each other and for timers, so the runtime needs no I/O driver of the system.
     let runtime = || {
         let built = tokio::runtime::Builder::new_current_thread().enable_time().build();
         built.expect("a runtime without input and output asks the system for nothing")

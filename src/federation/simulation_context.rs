@@ -30,7 +30,7 @@ use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 pub struct RunSpec {
     /// Sampling, timing and faults.
     pub rules: Rules,
-    /// The method's name.
+    /// Name of the method.
     pub name: String,
     /// Method that the server and the clients follow.
     pub method: Arc<dyn Method>,
@@ -64,7 +64,7 @@ pub(super) struct SimulationContext {
     pub links: Links,
     pub holdings: ClientData,
     pub layouts: SpecCache,
-    /// Context from the end of this task on, where it changes.
+    /// Task after which the context changes, and the context from then on.
     pub next: Option<(TaskId, Arc<SimulationContext>)>,
 }
 
@@ -187,7 +187,7 @@ impl SimulationContext {
         Exchange::new(self, (&participant.view, participant.role), place, counts)
     }
 
-    /// Tasks after `last` and before `now` of which a client holds samples, with them.
+    /// Returns the tasks after `last` and before `now` of which a client holds samples, with the samples.
     pub fn missed(&self, client: ClientId, last: Option<TaskId>, now: TaskId) -> Vec<MissedTask> {
         let first = last.map_or(0, |task| task.index() + 1);
         let tasks = self.task_sequence.tasks.get(first..now.index()).unwrap_or_default();

@@ -14,7 +14,7 @@ pub trait EventSink: Send {
     /// Takes one entry; an error ends the run.
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError>;
 
-    /// Writes what was taken to where it survives the process.
+    /// Writes the entries taken so far to disk, where they survive the process.
     ///
     /// Called when the run waits for a worker anyway; implementors that buffer override it.
     fn settle(&mut self) -> Result<(), SinkError> {

@@ -57,12 +57,13 @@ pub struct Snapshot {
     pub round: Round,
     /// Entries of the journal before it.
     pub entries: u64,
-    /// The server's policy.
+    /// State of the server's policy.
     pub server: Body,
     /// Digests of the assets each client holds.
     pub caches: Vec<(ClientId, Vec<u64>)>,
-    /// States of clients that keep one: each as it was before the first of its participants in `out`, or as
-    /// it is.
+    /// States of clients that keep one.
+    ///
+    /// Each is as it was before the first of the client's participants in `out`, or else the current one.
     pub clients: Vec<(ClientId, Body)>,
     /// Downloads of the participants in `out`.
     pub downs: Vec<SavedDownload>,
@@ -72,28 +73,28 @@ pub struct Snapshot {
     pub out: Vec<PendingParticipant>,
 }
 
-/// Participant whose answer is still to come, or was not yet used.
+/// Participant whose answer is still to come or to be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingParticipant {
     /// Round of its download, from 0.
     pub round: Round,
-    /// Its place there.
+    /// Participant of that round.
     pub participant: ParticipantId,
-    /// Its download in [`Snapshot::downs`].
+    /// Index of its download in [`Snapshot::downs`].
     pub down: usize,
-    /// Frames that it was sent, in their order; the journal has those that had arrived. Empty if all had.
+    /// Frames that were sent to it, in order, of which the journal has those that arrived. Empty if all did.
     pub frames: Vec<SentFrame>,
 }
 
 /// Frame of a download that has left the server.
 ///
-/// The journal learns of a frame when it arrives. It does not hold contents, so that it cannot say which of those that
-/// have not are copies, or which assets the receiver held already.
+/// The journal records a frame when it arrives, without its content. So it cannot say of frames in transit whether they
+/// are copies, or which assets the receiver held already.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentFrame {
     /// Label of the asset; `None` for the message.
     pub asset: Option<String>,
-    /// True if its content had left the server in the round before.
+    /// True if an equal frame had been sent earlier in the round.
     pub copy: bool,
 }
 
@@ -106,7 +107,7 @@ pub struct SavedDownload {
     pub assets: Vec<Arc<Asset>>,
 }
 
-/// Returns the downloads of these participants, shared ones once; `frames` left for them.
+/// Returns the downloads of these participants, shared ones once, and the pending participants.
 pub(super) fn keep_downs(
     out: &BTreeMap<(Round, ParticipantId), Arc<SentDownload>>,
     mut frames: BTreeMap<(Round, ParticipantId), Vec<SentFrame>>,

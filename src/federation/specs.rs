@@ -1,4 +1,4 @@
-//! Layouts that participants of a round have in common, made once, with what their messages weigh.
+//! Layouts that participants of a round share, made once, with the sizes of their messages.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::policy::{
 use crate::quantity::TaskId;
 use crate::wire::{BodyShape, CodecPlan, FrameSize};
 
-/// Layout of a message, and what follows from it on demand.
+/// Layout of a message; its shape, size and contribution are derived on demand.
 #[derive(Debug)]
 pub struct CompiledSpec {
     /// Layout of the message.
@@ -37,30 +37,30 @@ impl CompiledSpec {
         self.aggregate.get_or_init(|| method.message_spec(MessageKind::Contribution, facts))
     }
 
-    /// Returns the message's size under a run's codecs, without assets; at most, if it depends on values.
+    /// Returns the frame size under a run's codecs, without assets; an upper bound if it depends on values.
     pub fn bytes(&self, plan: &CodecPlan) -> &Arc<FrameBytes> {
         let size = || FrameSize::of_shape(self.body(), plan);
         self.bytes.get_or_init(|| Arc::new(FrameBytes::from(&size())))
     }
 }
 
-/// Part of a run in which participants have layouts in common.
+/// Part of a run in which participants share layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecKey {
     /// The task that began last.
     pub stage: TaskId,
-    /// Index of its phase.
+    /// Index of the phase within the stage.
     pub phase: usize,
-    /// Number of the round within it.
+    /// Number of the round within the phase, from 0.
     pub round_in_phase: u32,
 }
 
-/// Task, or a client's own task: its first and last row; and the role of its participant.
+/// Task of a view, its first head row, the row after its last, and the role of the participant.
 type View = (TaskId, usize, usize, Role);
 
-/// Most layouts of uploads of a view that are kept where they follow from samples.
+/// Maximum number of upload layouts kept per view, if layouts depend on label counts.
 ///
-/// Of many clients most have few samples or none, and thus few different layouts.
+/// Most of many clients have few samples or none, and thus few different layouts.
 const MAX_KEPT: usize = 256;
 
 /// Layouts of a view.
@@ -75,7 +75,7 @@ struct ViewSpecs {
 enum UploadSpecs {
     /// Equal for all clients.
     Shared(Arc<CompiledSpec>),
-    /// By the label counts that they follow from; those of the first [`MAX_KEPT`] counts.
+    /// By the label counts that they follow from, for the first [`MAX_KEPT`] different counts.
     ByCounts(BTreeMap<ClassCounts, Arc<CompiledSpec>>),
 }
 
@@ -123,7 +123,7 @@ impl SpecCache {
         if let Some((download, Some(upload))) = known {
             return (download, upload);
         }
-        // Made without the lock, so that participants make theirs at the same time.
+        // Made outside the lock, so that other threads can make theirs at the same time.
         let upload = CompiledSpec::of(method.message_spec(MessageKind::Upload, facts));
         let download = match known {
             Some((download, _)) => download,
@@ -138,7 +138,7 @@ impl SpecCache {
         (download, upload)
     }
 
-    /// Returns the layouts known of a round and forgets those of another round.
+    /// Returns the cached layouts of a round, and drops those of any other round.
     fn at(&self, place: SpecKey) -> MutexGuard<'_, (Option<SpecKey>, RoundSpecs)> {
         let mut cache = self.0.lock();
         if cache.0 != Some(place) {

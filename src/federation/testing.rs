@@ -13,7 +13,7 @@ use crate::policy::*;
 use crate::quantity::ParticipantId;
 use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, WireError};
 
-/// Every client sends its own id; the server keeps the list.
+/// Method whose clients send their own number, which the server collects.
 pub(super) struct Echo;
 
 /// Returns a message of one number.
@@ -30,7 +30,7 @@ fn layout() -> MessageSpec {
     MessageSpec { extra: vec![place], ..MessageSpec::default() }
 }
 
-/// The ids that were aggregated, in participant order.
+/// Numbers of the aggregated clients, in participant order.
 pub(super) struct AggregatedIds(Vec<f32>);
 
 struct Silent;

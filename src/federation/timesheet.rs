@@ -1,4 +1,4 @@
-//! Time use of one thread, on its way to the profile.
+//! Timesheet of one thread: the time that it spends, collected for the profile.
 //!
 //! Jobs are noted one by one. Spans that are much shorter and much more frequent (waiting, notifying the recorder) are
 //! added up to spans of at least a millisecond. Spans are handed over in batches of some number or of some time, so
@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 
 use super::sink::{JobKind, ProfileSink, Span};
 
-/// The profile as all threads share it.
+/// Profile that all threads share.
 pub(super) type SharedProfile = Arc<Mutex<Box<dyn ProfileSink>>>;
 
-/// A job that is over.
+/// Job that a worker has finished.
 pub(super) struct FinishedJob {
     pub kind: JobKind,
     pub requested_at: Instant,
     pub started: Instant,
-    /// Parts of it that are counted under another kind.
+    /// Kind and nanoseconds of parts that are counted under another kind.
     pub parts: Vec<(JobKind, u64)>,
 }
 
-/// The account of one thread; the rest is handed over when it is dropped.
+/// Spans of one thread that were not handed to the profile yet; the rest is when it is dropped.
 pub(super) struct Timesheet {
     worker: Option<usize>,
     profile: SharedProfile,
     spans: Vec<Span>,
-    /// Nanoseconds of these.
+    /// Sum of the spans in nanoseconds.
     held: u64,
     short: BTreeMap<JobKind, u64>,
-    /// Until when everything of a worker is accounted for.
+    /// Time up to which the worker's time is accounted for.
     accounted: Instant,
 }
 
@@ -53,7 +53,7 @@ impl Timesheet {
         }
     }
 
-    /// Notes a job that ends now, and that the worker waited since the one before.
+    /// Notes a job that ends now, and the worker's idle time since the job before.
     pub fn job(&mut self, job: FinishedJob) {
         let now = Instant::now();
         self.spent(JobKind::Idle, job.started.saturating_duration_since(self.accounted));
@@ -67,7 +67,7 @@ impl Timesheet {
         }
     }
 
-    /// Notes a short span, which is added to others.
+    /// Adds a short span to the sum of its kind.
     pub fn spent(&mut self, kind: JobKind, time: Duration) {
         let sum = self.short.entry(kind).or_default();
         *sum += nanos(time);
@@ -111,7 +111,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 thread_local! {
-    /// Parts of the current job that are counted under another kind.
+    /// Kind and nanoseconds of parts of the current job that are counted under another kind.
     static PARTS: RefCell<Vec<(JobKind, u64)>> = const { RefCell::new(Vec::new()) };
 }
 

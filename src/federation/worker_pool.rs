@@ -53,7 +53,7 @@ pub struct WorkerPool {
     testing: Option<Sender<Job>>,
     training: Option<JobSender<Job>>,
     dispatcher: Option<Dispatcher>,
-    /// Posted and not handed over yet.
+    /// Jobs that were submitted and not handed to the workers yet.
     posted: Vec<Job>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -65,7 +65,7 @@ const BATCH: usize = 16;
 
 pub(super) struct Job {
     pub kind: JobKind,
-    /// Place among the training jobs.
+    /// Position among the waiting training jobs.
     pub order: JobOrder,
     pub requested_at: Instant,
     pub work: Work,
@@ -126,12 +126,14 @@ impl WorkerPool {
         })
     }
 
-    /// Queues a job, to begin after [`WorkerPool::hand_over`] at the latest. A panic ends the job only.
+    /// Submits a job, which is handed to the workers by the next [`WorkerPool::flush`] at the latest.
+    ///
+    /// A panic ends only the job.
     pub fn submit(&mut self, kind: JobKind, work: Work) {
         self.post(kind, JobOrder::default(), work);
     }
 
-    /// Queues a training job as [`WorkerPool::submit`] does. Of those that wait, the first in this order is taken.
+    /// Submits a training job; the first waiting one in this order is taken next.
     pub fn submit_training(&mut self, order: JobOrder, work: Work) {
         self.post(JobKind::Train, order, work);
     }
@@ -143,10 +145,10 @@ impl WorkerPool {
         }
     }
 
-    /// Hands the posted jobs to the workers.
+    /// Hands the submitted jobs to the workers.
     pub fn flush(&mut self) {
         for job in self.posted.drain(..) {
-            // The receiving end lives as long as any worker; workers end after this is dropped.
+            // Sending fails only if all workers have ended, which they do after this is dropped.
             let _ = match (job.kind, &job.work) {
                 (JobKind::Train, _) => {
                     self.training.as_ref().map(|queue| queue.send(job.order, job).is_ok())
@@ -157,7 +159,7 @@ impl WorkerPool {
         }
     }
 
-    /// Notes the time use of the thread that posts jobs.
+    /// Notes time that the submitting thread spent.
     pub fn spent(&mut self, kind: JobKind, time: Duration) {
         self.timesheet.spent(kind, time);
     }
@@ -174,7 +176,7 @@ impl WorkerPool {
 
 impl Drop for WorkerPool {
     fn drop(&mut self) {
-        // It puts jobs into all queues.
+        // The dispatcher holds senders of all queues, which would otherwise stay open.
         self.dispatcher = None;
         self.urgent = None;
         self.testing = None;
@@ -189,7 +191,7 @@ impl Drop for WorkerPool {
 struct Worker {
     index: usize,
     ctx: RunContext,
-    /// Memory semaphore of its GPU.
+    /// Memory semaphore of the worker's GPU; `None` on the CPU.
     semaphore: Option<Arc<MemorySemaphore>>,
     urgent: Receiver<Job>,
     testing: Receiver<Job>,
@@ -241,7 +243,7 @@ impl Worker {
             JobKind::Evaluate | JobKind::Server | JobKind::Bias => {
                 memory_semaphore::acquire(kind, 1)
             }
-            // A pack enters by itself, as often as it is tried; the rest needs no GPU.
+            // A pack acquires the semaphore at each attempt; other jobs need no GPU.
             _ => None,
         };
         let _ = guard(|| work.run(&self.ctx));

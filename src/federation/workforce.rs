@@ -7,7 +7,7 @@ use crate::policy::RunContext;
 /// The workers of a run.
 #[derive(Clone, Debug)]
 pub enum Workforce {
-    /// Number of threads (at least one) that share one copy of everything. It changes no result.
+    /// Number of threads (at least one), which share one copy of everything. Changes no result.
     Cpu(usize),
     /// One worker per device, each with its own device object and its own copy of the backbone.
     Gpus(Vec<DeviceSpec>),

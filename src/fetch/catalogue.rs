@@ -12,7 +12,7 @@ pub struct CatalogEntry {
     pub what: &'static str,
     /// Terms of use, as its owners state them.
     pub licence: &'static str,
-    /// Page on which the owners state them.
+    /// Page of the owners that states the terms of use.
     pub homepage: &'static str,
     /// Files to download; none if the data set must be obtained by hand.
     pub files: &'static [Remote],

@@ -11,7 +11,7 @@ use ureq::http::{HeaderMap, Response, StatusCode};
 use super::progress::bar;
 use super::{FetchError, Settings};
 
-/// Most times that a connection that brought some bytes may end before this is an error.
+/// Number of broken connections after which a download fails.
 const ATTEMPTS: u32 = 5;
 
 /// File to download.
@@ -165,7 +165,7 @@ fn starts_at(headers: &HeaderMap, have: u64) -> bool {
     start.and_then(|start| start.parse().ok()) == Some(have)
 }
 
-/// Returns the length of the file from a response that cannot satisfy the range.
+/// Returns the length of the file on the server, from the response to an unsatisfiable range.
 fn total(headers: &HeaderMap) -> Option<u64> {
     headers.get("content-range")?.to_str().ok()?.rsplit('/').next()?.parse().ok()
 }

@@ -23,7 +23,7 @@ const WEIGHTS: [&str; 4] = [
 /// End of the name of a file that lists the files of a network.
 const INDEX: &str = ".index.json";
 
-/// Most times that a connection may end.
+/// Maximum number of connections for one file; each continues the download of the one before.
 const ATTEMPTS: u32 = 5;
 
 fn repo(name: &HubName) -> Repo {

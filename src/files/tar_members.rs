@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
-/// Most bytes of the name of a member.
+/// Maximum length of a member's name, in bytes.
 const NAME: u64 = 1 << 16;
 
 /// Limits on an archive.

@@ -11,18 +11,18 @@ use safetensors::SafeTensors;
 
 use super::{folder, own_folder};
 
-/// Variable that, set to 1, makes an absent vector a failure.
+/// Environment variable that, set to 1, makes an absent vector a failure.
 const REQUIRED: &str = "FEDCAST_GOLDEN_REQUIRED";
 
-/// Hides the usual folder of golden vectors from a process; set by a test below only.
+/// Environment variable that hides the usual folder of golden vectors from a process. Only a test below sets it.
 pub(super) const ABSENT: &str = "FEDCAST_GOLDEN_ABSENT";
 
-/// File to which a process writes every vector that it reads; set by the test below only.
+/// Environment variable with a file to which a process writes every vector that it reads. Only the test below sets it.
 const LOG: &str = "FEDCAST_GOLDEN_LOG";
 
 /// Vectors that no test reads because their number is not computed here.
 ///
-/// Each has file, entry (a `*` at its end stands for any rest) and the reason.
+/// Each has a file, an entry (`*` at its end stands for any text) and the reason.
 const WAITING: &[(&str, &str, &str)] = &[
     (
         "adapter",
@@ -105,7 +105,7 @@ fn means((file, pattern, _): &(&str, &str, &str), of: &str, name: &str) -> bool 
         }
 }
 
-/// Returns what all golden tests of this program read, from a run in a separate process.
+/// Returns the vectors that all golden tests of this program read, from a run in a separate process.
 ///
 /// In this process other tests may not have run yet, or may not be selected.
 fn read_by_tests() -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! Compiles the kernels for NVIDIA GPUs, where they are asked for.
+//! Compiles the kernels for NVIDIA GPUs if the feature `cuda` is enabled.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

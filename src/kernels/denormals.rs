@@ -1,11 +1,11 @@
-//! Denormal numbers: kept, as every result of a run assumes, or flushed to zero.
+//! Check of denormal numbers: they are kept, as results of a run assume, or flushed to zero.
 //!
 //! A library that was compiled with fast math may make the processor flush them, for the thread that loads it and all
 //! threads that this one starts.
 
 use std::hint::black_box;
 
-/// Returns true if a multiplication on this thread gives denormal numbers, and reads them.
+/// Returns true if arithmetic on this thread produces and reads denormal numbers.
 pub fn are_kept() -> bool {
     let smallest = black_box(f32::MIN_POSITIVE);
     // Flushing results makes the first product zero; reading denormals as zero makes the second one zero.

@@ -1,8 +1,8 @@
-//! Kernels with the same bits on every CPU: loops in wide vectors, matrix products and differentiable operations, all in
-//! a fixed order.
+//! Kernels with the same bits on every CPU: loops in wide vectors, matrix products and differentiable operations, all
+//! in a fixed order.
 //!
-//! A separate crate, so that test builds compile its kernels with full optimization and once, no matter what changes
-//! above it. [`vectors::Vectors`] chooses the instructions; no choice shows in a result.
+//! It is a separate crate, so that test builds compile the kernels with full optimization and only once, whatever
+//! changes above it. [`vectors::Vectors`] chooses the instructions; the choice changes no result.
 //!
 //! ```
 //! use fedcast_kernels::products::{Matrix, Target};

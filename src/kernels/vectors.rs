@@ -1,6 +1,6 @@
-//! Vector instructions that kernels use: the widest that the machine has, or fewer on request.
+//! Vector instructions that kernels use: the widest of the machine, or narrower ones on request.
 //!
-//! The choice is a matter of speed alone: every path gives the same bits.
+//! The choice only affects speed: every path gives the same bits.
 
 mod environment;
 
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 pub use environment::{ArithmeticError, VARIABLE};
 
-/// Instruction sets that kernels are compiled for, each with all that comes before it.
+/// Instruction sets that kernels are compiled for. Each includes all before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vectors {
     /// Instructions that every machine of the platform has.
@@ -28,14 +28,14 @@ thread_local! {
 }
 
 impl Vectors {
-    /// All, narrow to wide.
+    /// All instruction sets, from narrow to wide.
     pub const ALL: [Vectors; 4] =
         [Vectors::Baseline, Vectors::Avx2, Vectors::Avx512, Vectors::Avx512Bf16];
 
-    /// Returns the widest that the machine has, or what [`VARIABLE`] asks for; read once per process.
+    /// Returns the widest set of the machine, or the one that [`VARIABLE`] requests; read once per process.
     ///
-    /// A value that cannot be followed counts as none: programs refuse it by [`from_environment`](Vectors::from_environment)
-    /// before they compute.
+    /// An invalid value is ignored here: programs report it by [`from_environment`](Vectors::from_environment) before
+    /// they compute.
     pub fn of_machine() -> Vectors {
         static FOUND: LazyLock<Vectors> = LazyLock::new(|| {
             Vectors::from_environment().unwrap_or_else(|_| Vectors::of_hardware())
@@ -43,21 +43,21 @@ impl Vectors {
         *FOUND
     }
 
-    /// Reads [`VARIABLE`]; without it returns the widest that the machine has.
+    /// Returns the set that [`VARIABLE`] requests; without it, the widest of the machine.
     ///
     /// # Errors
-    /// A word that names no path, or names one that is wider than the machine.
+    /// Returns an error if the value names no path, or one that the machine does not have.
     pub fn from_environment() -> Result<Vectors, ArithmeticError> {
         environment::chosen(std::env::var_os(VARIABLE).as_deref(), Vectors::of_hardware())
     }
 
-    /// Returns the instructions that kernels in this thread use.
+    /// Returns the set that kernels on this thread use.
     #[inline]
     pub fn in_use() -> Vectors {
         Vectors::of_machine().min(LIMIT.get())
     }
 
-    /// Runs `work` in this thread with no wider vectors than these: how tests and benches compare widths.
+    /// Runs `work` on this thread with no wider vectors than these. Tests and benchmarks compare widths by it.
     pub fn limit<R>(self, work: impl FnOnce() -> R) -> R {
         struct Restore(Vectors);
         impl Drop for Restore {
@@ -69,7 +69,7 @@ impl Vectors {
         work()
     }
 
-    /// Returns the widest that the machine has, regardless of [`VARIABLE`].
+    /// Returns the widest set of the machine, regardless of [`VARIABLE`].
     #[cfg(target_arch = "x86_64")]
     pub fn of_hardware() -> Vectors {
         use std::is_x86_feature_detected as has;
@@ -82,7 +82,7 @@ impl Vectors {
         if has!("avx512bf16") { Vectors::Avx512Bf16 } else { Vectors::Avx512 }
     }
 
-    /// Returns the only one there is.
+    /// Returns the baseline, the only set on this platform.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn of_hardware() -> Vectors {
         Vectors::Baseline
@@ -90,7 +90,7 @@ impl Vectors {
 }
 
 impl fmt::Display for Vectors {
-    /// Writes the word that [`VARIABLE`] takes.
+    /// Writes the word for [`VARIABLE`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Vectors::Baseline => "portable",

@@ -1,30 +1,30 @@
-//! Loops in the widest vectors the machine has, with the same bits on every machine.
+//! Loops in the widest vectors of the machine, with the same bits on every machine.
 //!
 //! [`wide`] compiles its work for AVX-512 and AVX2 besides the baseline and picks at run time. Only code that the
-//! compiler *inlines* there is compiled so: a [`WideWork`] has a `run` that is `#[inline(always)]` and made of plain
-//! loops. A closure, or the fold of an iterator, is a separate function where it is long, and then is compiled for
-//! the baseline, four times slower and without a sign of it. So [`wide`] takes no closures, and [`each`] and
-//! [`joined`] take short ones only. `cargo bench --bench vectors` measures what the width is worth.
+//! compiler *inlines* there is compiled so: a [`WideWork`] has a `run` that is `#[inline(always)]` and consists of
+//! plain loops. A long closure, or a long fold of an iterator, becomes a separate function, which is silently compiled
+//! for the baseline and is four times slower. So [`wide`] takes no closures, and [`each`] and [`joined`] take short
+//! ones only. `cargo bench --bench vectors` measures the gain of wide vectors.
 //!
-//! Rust neither reorders additions nor contracts to fused multiply-add, and sums below use a fixed
-//! number of lanes, so vector width never shows in a result. The exponential is
-//! ours because the platform's is scalar and differs between platforms.
+//! Rust neither reorders additions nor contracts to fused multiply-add, and sums below use a fixed number of lanes, so
+//! vector width changes no result. The exponential is our own because the platform's is scalar and differs between
+//! platforms.
 
 #[cfg(target_arch = "x86_64")]
 use super::vectors::Vectors;
 
-/// Lanes of every sum: fixed, so that the order of additions is.
+/// Number of lanes in every sum. It is fixed, as it determines the order of additions.
 const LANES: usize = 16;
 
-/// Values that are copied and then changed in place while they are in the cache.
+/// Number of values that are copied and then changed in place while they are in the cache.
 pub const PIECE: usize = 1024;
 
 /// Work that [`wide`] runs.
 pub trait WideWork {
-    /// Result type.
+    /// Type of the result.
     type Answer;
 
-    /// Does it. To be `#[inline(always)]`, as are all functions it calls.
+    /// Does the work. Must be `#[inline(always)]`, as must all functions that it calls.
     fn run(self) -> Self::Answer;
 }
 
@@ -54,7 +54,9 @@ fn in_avx2<W: WideWork>(work: W) -> W::Answer {
     work.run()
 }
 
-/// `change` of each of `mine` and its partner among `theirs`. To be short, and to own what it captures.
+/// Applies `change` to each of `mine` and its partner in `theirs`.
+///
+/// `change` must be short and own its captures.
 #[inline(always)]
 pub fn each<A, B>(mine: &mut [A], theirs: &[B], change: impl Fn(&mut A, &B)) {
     wide(Each { mine, theirs, change });
@@ -78,7 +80,7 @@ impl<A, B, F: Fn(&mut A, &B)> WideWork for Each<'_, A, B, F> {
     }
 }
 
-/// `join` of all pairs. To be short, as for [`each`].
+/// Returns `join` of all pairs. It must be short, as for [`each`].
 #[inline(always)]
 pub fn joined(xs: &[f32], ys: &[f32], join: impl Fn(f32, f32) -> f32) -> Vec<f32> {
     wide(ElementwiseJoin { xs, ys, join })
@@ -130,7 +132,7 @@ impl WideWork for AddRows<'_> {
     }
 }
 
-/// Copies `values` behind `all` and lends the copies: how a vector is filled without being zeroed first.
+/// Appends a copy of `values` to `all` and returns the copy. So a vector is filled without being zeroed first.
 #[inline(always)]
 pub fn appended<'a>(all: &'a mut Vec<f32>, values: &[f32]) -> &'a mut [f32] {
     let from = all.len();
@@ -146,7 +148,7 @@ pub fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
-    // Comparisons, not `clamp`/`max`: they let NaN through.
+    // Comparisons instead of `clamp` or `max`, as they let NaN pass.
     let x = if x < -87.0 { -87.0 } else { x };
     let x = if x > 88.0 { 88.0 } else { x };
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
@@ -164,7 +166,7 @@ pub fn exp(x: f32) -> f32 {
     mantissa * power
 }
 
-/// Folds the lanes pairwise.
+/// Adds the lanes pairwise by `join`.
 #[inline(always)]
 fn fold(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut width = LANES / 2;
@@ -177,7 +179,7 @@ fn fold(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
     lanes[0]
 }
 
-/// `sum f(x_i)` in fixed order.
+/// Returns `sum f(x_i)` in fixed order.
 #[inline(always)]
 pub fn sum_of(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];
@@ -194,7 +196,7 @@ pub fn sum_of(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     fold(lanes, |a, b| a + b)
 }
 
-/// `sum f(x_i, y_i)` in fixed order.
+/// Returns `sum f(x_i, y_i)` in fixed order.
 #[inline(always)]
 pub fn sum_of_pairs(xs: &[f32], ys: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];

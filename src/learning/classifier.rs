@@ -1,4 +1,4 @@
-//! Model that most methods train: a backbone, perhaps with a prefix prompt or adapters, and a head.
+//! Model that most methods train: a backbone, optional prompts or adapters, and a head.
 //!
 //! **The parameters decide what trains.** A [`ParameterSet`] that a client received may hold
 //! * `head.weight` and `head.bias` (a linear head), or `head.weight` and `head.sigma` (a cosine head);
@@ -10,13 +10,13 @@
 //! * `adjust.*`, `head.hidden.*` and `head.norm.*`: FedHAF's module and the hidden layer of its head, between frozen
 //!   features and the rows (features are then the module's); its batch norms take moments of the batch in
 //!   training, or those of the module its running ones ([`BatchNormMode`](crate::model::BatchNormMode));
-//! * `anchor.*` or `mapping.*`: a linear map of features, a branch or below the rows of the head (LANDER);
+//! * `anchor.*` or `mapping.*`: a linear map of features, as a branch of its output or below the head (LANDER);
 //! * every parameter of the backbone by its own names: full fine-tuning. Its buffers (running statistics of
 //!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
-//! What it does not hold stays frozen as the run context's backbone has it. With a
-//! [`Prompting`](super::Prompting) everything named `prompt.*` is its own, and what the backbone gets depends on
-//! the query of each sample.
+//! Everything else stays frozen, with the values of the run context's backbone. With a [`Prompting`](super::Prompting),
+//! all parameters named `prompt.*` belong to it, and the prompts that the backbone gets depend on the query of each
+//! sample.
 //!
 //! [`Classifier::pack`] trains the parameters of several clients at once, stacked along a leading axis,
 //! on the one frozen backbone.
@@ -51,29 +51,29 @@ use crate::model::{
 #[derive(Clone, Debug)]
 pub struct Classifier {
     backbone: Arc<Backbone>,
-    /// Adaptation that all samples get.
+    /// Adaptation of the backbone that is the same for all samples.
     adaptation: Adaptation,
-    /// Prompts that each sample gets by its query.
+    /// Prompts that depend on the query of each sample.
     pool: Option<PromptPool>,
-    /// Map of features to label embeddings.
+    /// Linear map of features to label embeddings.
     mapping: Option<Mapping>,
     /// Transformation between the backbone and the rows of the head.
     adjustment: Option<Adjustment>,
     head: ClassHead,
-    /// The rows of the whole head that `head` holds.
+    /// Rows of the complete head that `head` holds.
     rows: Range<usize>,
     /// Trainable variables, sorted by name; empty when frozen.
     variables: Variables,
-    /// Received parameters, one set per member of a pack; one set where there is no pack.
+    /// Received parameters: one set per member of a pack, or a single set.
     received: Vec<ParameterSet>,
-    /// Copies at other places, made on first request.
+    /// Frozen copies on other devices, made on first request.
     copies: Copies,
 }
 
 type Copies = Arc<Mutex<Vec<Arc<Classifier>>>>;
 
 impl Classifier {
-    /// Members of the pack it trains; 1 where there is no pack.
+    /// Returns the number of members of the pack that it trains; 1 without a pack.
     pub fn members(&self) -> usize {
         self.received.len()
     }
@@ -98,7 +98,7 @@ impl Classifier {
         &self.backbone
     }
 
-    /// Returns the head rows that [`logits`](Classifier::logits) are of.
+    /// Returns the head rows to which the columns of [`logits`](Classifier::logits) belong.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
@@ -108,10 +108,10 @@ impl Classifier {
         &self.head
     }
 
-    /// `(b, c, h, w)` to `(b, d)`.
+    /// Returns the features `(b, d)` of images `(b, c, h, w)`.
     ///
     /// # Errors
-    /// When the pixels do not fit the backbone.
+    /// Returns an error if the pixels do not fit the backbone.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
         let queries = match &self.pool {
             Some(_) => Some(self.backbone.frozen(pixels, FrozenPart::Whole)?),
@@ -120,7 +120,7 @@ impl Classifier {
         self.below_head(pixels, &self.adaptation_for(queries.as_ref(), None)?)
     }
 
-    /// Returns true if the classifier uses queries; if a batch brings none, it computes them itself.
+    /// Returns true if the classifier uses queries. If a batch has none, it computes them itself.
     pub fn asks_queries(&self) -> bool {
         self.pool.is_some()
     }
@@ -148,7 +148,7 @@ impl Classifier {
         }))
     }
 
-    /// Returns the part that equals the backbone it was made on: a cache may supply its output instead of pixels.
+    /// Returns the part that equals the original backbone. A cache may supply its output in place of pixels.
     pub fn frozen_part(&self) -> FrozenPart {
         let prompted = self.pool.as_ref().map(|pool| pool.prompting().first_block());
         match prompted.or_else(|| self.adaptation.first_adapted_block()) {
@@ -163,7 +163,7 @@ impl Classifier {
     /// [`frozen_part`](Classifier::frozen_part) for them.
     ///
     /// # Errors
-    /// When the batch does not fit the backbone.
+    /// Returns an error if the batch does not fit the backbone.
     pub fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, LearningError> {
         let queries = self.queries_of(batch, device)?;
         self.adapted_features(batch, device, &self.adaptation_for(queries.as_ref(), None)?)
@@ -181,7 +181,7 @@ impl Classifier {
         Ok(self.above(Tensor::from_slice(values, shape.as_slice(), device)?, adaptation)?)
     }
 
-    /// Pixels to features; the frozen part as a cache would have it, to the bit.
+    /// Returns features of pixels. The frozen part is computed exactly as a cache does, with the same bits.
     fn below_head(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         match self.frozen_part() {
             FrozenPart::Nothing => self.backbone.features(pixels, adaptation),
@@ -198,7 +198,7 @@ impl Classifier {
         }
     }
 
-    /// Features to what the rows of the head get.
+    /// Returns the input of the head's rows for these features.
     fn below_rows(&self, features: &Tensor, drops: Option<Drops>) -> Result<Tensor, ModelError> {
         match (&self.adjustment, &self.mapping) {
             (Some(own), _) => Ok(own.hidden(features, drops)?),
@@ -209,26 +209,26 @@ impl Classifier {
         }
     }
 
-    /// Features `(b, d)` in the space of label embeddings; `None` without a map.
+    /// Returns features `(b, d)` in the space of label embeddings; `None` without a mapping.
     ///
     /// # Errors
-    /// When the features do not fit the map.
+    /// Returns an error if the features do not fit the mapping.
     pub fn mapped(&self, features: &Tensor) -> Result<Option<Tensor>, ModelError> {
         Ok(self.mapping.as_ref().map(|mapping| mapping.apply(features)).transpose()?)
     }
 
-    /// `(b, d)` to `(b, rows)`.
+    /// Returns logits `(b, rows)` of features `(b, d)`.
     ///
     /// # Errors
-    /// When the features do not fit the head.
+    /// Returns an error if the features do not fit the head.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
         self.head.logits(&self.below_rows(features, None)?)
     }
 
-    /// Logits `(b, rows)` of a batch in training, with what is dropped in adapters or in a module.
+    /// Returns logits `(b, rows)` of a batch in training, with dropout in adapters or in a module.
     ///
     /// # Errors
-    /// When the batch does not fit the network.
+    /// Returns an error if the batch does not fit the network.
     pub fn training_logits(
         &self,
         batch: &Batch,
@@ -242,11 +242,11 @@ impl Classifier {
         Ok(self.head.logits(&self.below_rows(&features, drops(&adaptation))?)?)
     }
 
-    /// Returns the loss of images in training, `(members)` of a pack of one: the cross-entropy over the rows that train,
-    /// and what prompts that depend on queries add. Its gradient reaches the pixels. `labels` are head rows.
+    /// Returns the training loss of images for a single member, `(1)`. It is the cross-entropy over the rows that
+    /// train, plus the loss of prompts that depend on queries. Its gradient reaches the pixels. `labels` are head rows.
     ///
     /// # Errors
-    /// When a label is not among the rows, or the pixels do not fit.
+    /// Returns an error if a label is not among the rows, or the pixels do not fit.
     pub fn image_loss(&self, pixels: &Tensor, labels: &[u32]) -> Result<Tensor, LearningError> {
         let groups = SampleGroups::one(labels.len());
         let queries = match &self.pool {
@@ -267,11 +267,12 @@ impl Classifier {
         }
     }
 
-    /// `CE_cur`: mean cross-entropy over the rows of this classifier only, the training mask of
-    /// the benchmark. `labels` are head rows.
+    /// Returns `CE_cur`, the mean cross-entropy over the rows of this classifier only.
+    ///
+    /// This is the benchmark's masked training loss. `labels` are head rows.
     ///
     /// # Errors
-    /// When a label is not among the rows.
+    /// Returns an error if a label is not among the rows.
     pub fn masked_loss(&self, pixels: &Tensor, labels: &[u32]) -> Result<Tensor, LearningError> {
         self.loss_of(&self.features(pixels)?, labels)
     }
@@ -285,19 +286,19 @@ impl Classifier {
     /// [`frozen_part`](Classifier::frozen_part) for them.
     ///
     /// # Errors
-    /// When a label is not among the rows.
+    /// Returns an error if a label is not among the rows.
     pub fn batch_loss(&self, batch: &Batch, device: &Device) -> Result<Tensor, LearningError> {
         self.loss_of(&self.batch_features(batch, device)?, batch.labels())
     }
 
-    /// Head rows as rows of this head.
+    /// Converts head rows to row numbers of this classifier's head.
     fn own_rows(&self, labels: &[u32]) -> Vec<u32> {
         let start = self.rows.start as u32;
         labels.iter().map(|label| label.wrapping_sub(start)).collect()
     }
 }
 
-/// Returns the drops of a module that one member alone trains.
+/// Returns the dropout of a module, which trains in packs of one only.
 fn drops(adaptation: &Adaptation) -> Option<Drops> {
     let Dropout { rate, places } = adaptation.dropout.as_ref()?;
     places.first().map(|place| Drops { rate: *rate, place: *place })

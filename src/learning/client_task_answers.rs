@@ -1,4 +1,4 @@
-//! Right answers about the images of client tasks (tasks of a client's own).
+//! Correct predictions for the images of client tasks, which are tasks of a single client.
 //!
 //! An image may be a sample of several client tasks, and its class has a separate head row in each. A prediction
 //! without a given client task is the same for all of them, so it is computed once and counted for each.
@@ -22,28 +22,30 @@ use candle_core::{DType, Tensor};
 use super::LearningError;
 use super::evaluation::{Tally, argmax, tally_batch};
 
-/// Question about a batch of images.
+/// Question that the network answers about a batch of images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PredictionTask {
-    /// Row among all rows seen; the label is right.
+    /// Best row among all rows seen; the label is correct.
     Plainly,
-    /// Row among those of a given client task, which these are; the label is right.
+    /// Best row among these rows of a given client task; the label is correct.
     InClientTask(Range<usize>),
-    /// Row among those of all client tasks begun. For each client task that has the image, its own row of the class
-    /// is right.
+    /// Best row among those of all client tasks begun. For each client task that has the image, its own row of the
+    /// class is correct.
     InClientTasks {
-        /// Rows of client tasks begun, in rising order. The others have never been trained and are no answers.
+        /// Rows of the client tasks begun, ascending. Other rows have never been trained and are not considered.
         open: Arc<[Range<usize>]>,
-        /// Rows of the class of each image, in rising order.
+        /// Rows of the class of each image, ascending.
         rows: Vec<Vec<u32>>,
     },
 }
 
 impl PredictionTask {
-    /// Counts a batch of scores `(b, rows in scope)`: of the given client task, or of all rows seen.
+    /// Counts a batch of scores `(b, rows in scope)`.
+    ///
+    /// The scope is the rows of the given client task, or all rows seen.
     ///
     /// # Errors
-    /// Scores of another shape.
+    /// Returns an error if the scores have another shape.
     pub fn tally(
         &self,
         tally: &mut Tally,

@@ -1,4 +1,4 @@
-//! The loss of distribution compensation (C²Prompt's LCDC): features go towards the Gaussian of their class.
+//! Loss of distribution compensation (C²Prompt's LCDC): features move towards their class's Gaussian.
 //!
 //! `L_c = 1/2 (f - mu)ᵀ diag(var + eps)⁻¹ (f - mu)`, which is equivalent to minimizing the negative log-likelihood of
 //! the Gaussian; the review of the paper prints the log-likelihood itself, with a minus sign, which is to be
@@ -11,7 +11,7 @@ use crate::model::ops;
 /// Lower bound that keeps variances away from zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Whitening {
-    /// Added to every variance.
+    /// Value added to every variance.
     pub eps: f64,
     /// Smallest variance of a dimension, as a fraction of the class's mean variance; 0 for none.
     pub floor: f64,
@@ -25,7 +25,7 @@ impl Default for Whitening {
 }
 
 impl Whitening {
-    /// `1 / (max(var, floor * mean of var) + eps)` of one class, `(dim,)`.
+    /// Returns `1 / (max(var, floor * mean of var) + eps)` of one class, `(dim,)`.
     pub fn precision(&self, variance: &[f64]) -> Vec<f64> {
         let mean = variance.iter().sum::<f64>() / variance.len().max(1) as f64;
         let least = self.floor * mean;
@@ -49,7 +49,7 @@ impl Whitening {
 /// ```
 ///
 /// # Errors
-/// Tensors of different shapes.
+/// Returns an error if the tensors have different shapes.
 pub fn compensation_losses(features: &Tensor, mean: &Tensor, precision: &Tensor) -> Result<Tensor> {
     if features.dims() != mean.dims() || features.dims() != precision.dims() {
         bail!(

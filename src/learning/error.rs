@@ -1,4 +1,4 @@
-//! Errors of training and evaluation. A client with such an error is a failed participant; the run goes on.
+//! Errors of training and evaluation. A client with such an error fails as a participant; the run continues.
 
 use super::CacheError;
 use crate::data::DataError;
@@ -7,21 +7,21 @@ use crate::model::ModelError;
 /// Reason why training or evaluation stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum LearningError {
-    /// A loss, gradient or score that is NaN or infinite.
+    /// Loss, gradient or score that is NaN or infinite.
     #[error("{what} is not finite at step {step}; lower the learning rate or clip the gradient")]
     NonFinite {
-        /// The loss, or the name of the trainable whose gradient it is.
+        /// Name of the loss, or of the trainable whose gradient it is.
         what: String,
-        /// The training step, from 0.
+        /// Training step, from 0.
         step: u64,
     },
-    /// A declared trainable that the loss does not depend on: it would silently never train.
+    /// Declared trainable on which the loss does not depend, so that it would silently never train.
     #[error(
         "the loss gives no gradient to the trainable `{name}`; use the ops of model::ops (candle's \
          fused norms cut gradients) or do not declare it"
     )]
     NoGradient {
-        /// The trainable.
+        /// Name of the trainable.
         name: String,
     },
     /// Numbers that do not fit together.
@@ -33,10 +33,10 @@ pub enum LearningError {
     /// A feature cache could not be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The network refused.
+    /// Error of the network.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The tensor library refused.
+    /// Error of the tensor library.
     #[error("compute: {0}")]
     Compute(#[from] candle_core::Error),
 }

@@ -1,4 +1,4 @@
-//! Accuracy of a scorer, counted in fixed blocks of samples.
+//! Accuracy of a classifier, counted in fixed blocks of samples.
 //!
 //! Blocks depend only on the number of samples and the block size, and counts are integers, so any worker
 //! may take any block and the merged [`Tally`] is the same.
@@ -37,10 +37,10 @@ pub struct Tally {
     pub total: Vec<u64>,
     /// Predictions per predicted class: the response histogram.
     pub predicted: Vec<u64>,
-    /// Samples with a score that is NaN; they count as wrong and predict nothing.
+    /// Samples with a NaN among their scores; they count as wrong and as no prediction.
     pub not_a_number: u64,
-    /// Right predictions among the rows of a sample's own client task (task-incremental). They are keyed by the first
-    /// of these rows; empty where classes have no client tasks.
+    /// Correct predictions among the rows of a sample's own client task (task-incremental). They are keyed by the first
+    /// of these rows; empty if classes have no client tasks.
     pub within: BTreeMap<u32, u64>,
     /// Answers in the order in which they were counted, if they are kept.
     pub answers: Option<Vec<Answer>>,
@@ -79,7 +79,7 @@ impl Tally {
         self.answer(argmax(scores).map(|best| first + best), label);
     }
 
-    /// Counts one sample that was answered with this row, or with no number.
+    /// Counts one sample for which this row was predicted; `None` stands for NaN scores.
     pub(super) fn answer(&mut self, row: Option<usize>, label: u32) {
         self.total[label as usize] += 1;
         if let Some(answers) = &mut self.answers {
@@ -94,7 +94,7 @@ impl Tally {
         }
     }
 
-    /// Adds the counts of another part of the same classes; its answers follow.
+    /// Adds the counts of another part of the samples, over the same classes; its answers follow.
     pub fn merge(&mut self, other: &Tally) {
         let add = |to: &mut Vec<u64>, from: &[u64]| {
             to.resize(to.len().max(from.len()), 0);
@@ -112,20 +112,20 @@ impl Tally {
         }
     }
 
-    /// Returns the share of right predictions among the samples whose class is in `rows`. `None` if there are no such
+    /// Returns the fraction of correct predictions among samples whose class is in `rows`. `None` if there are no such
     /// samples.
     pub fn accuracy(&self, rows: Range<usize>) -> Option<f64> {
         let correct: u64 = self.correct[rows.clone()].iter().sum();
         accuracy(correct, self.total[rows].iter().sum())
     }
 
-    /// Samples counted.
+    /// Returns the number of samples counted.
     pub fn samples(&self) -> u64 {
         self.total.iter().sum()
     }
 }
 
-/// Share of right predictions, in `0..=1`; `None` of no samples.
+/// Returns the fraction of correct predictions, in `0..=1`; `None` if there are no samples.
 ///
 /// ```
 /// use fedcast::learning::evaluation::accuracy;
@@ -135,7 +135,7 @@ pub fn accuracy(correct: u64, total: u64) -> Option<f64> {
     (total > 0).then(|| correct as f64 / total as f64)
 }
 
-/// Index of the largest score, the lowest of equals; `None` when any is NaN or there is none.
+/// Returns the index of the largest score, the lowest of equals. `None` if a score is NaN or there is none.
 pub fn argmax(scores: &[f32]) -> Option<usize> {
     if scores.iter().any(|s| s.is_nan()) {
         return None;
@@ -153,7 +153,7 @@ pub fn argmax(scores: &[f32]) -> Option<usize> {
 /// head rows that labels can have.
 ///
 /// # Errors
-/// What the loader or the scorer fail with, or scores of another shape.
+/// Returns an error if the loader or the scorer fails, or scores have another shape.
 pub fn evaluate<E>(
     loader: &Loader,
     block: usize,
@@ -176,7 +176,7 @@ where
 /// Counts a batch of scores `(b, rows.len())`.
 ///
 /// # Errors
-/// Scores of another shape.
+/// Returns an error if the scores have another shape.
 pub fn tally_batch(
     tally: &mut Tally,
     scores: &Tensor,

@@ -1,4 +1,4 @@
-//! The diagonal of the Fisher information: how much the answers for some samples depend on every number of a model.
+//! Diagonal of the Fisher information: sensitivity of the predictions for some samples to every parameter.
 //!
 //! With `g = grad log p(y|x)`, `p` the softmax over the head rows that train, of one sample at a time:
 //!
@@ -8,10 +8,10 @@
 //! empirical  sum over (x, y)  g^2                       the true label only
 //! batches    sum over mini-batches  (their mean g)^2    in training mode (TARGET, LANDER, STSA)
 //! ```
-//! These are sums, in f64, not means: that over two sets of samples is the sum of theirs. A block of samples may not
-//! be added up before it is squared. Where a pack can hold several copies of the model, every sample gets its own
-//! copy, and one backward pass gives one gradient per copy; an own backbone or module is processed sample by sample,
-//! with the running moments of its batch norms.
+//! These are sums in f64, not means: the sum over two sets of samples is the sum of theirs. Gradients of single samples
+//! must be squared before they are added. Where a pack can hold several copies of the model, every sample gets its own
+//! copy, and one backward pass gives one gradient per copy. If the backbone or a module trains, samples are processed
+//! one by one, with the running moments of batch norms.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,11 +43,11 @@ pub enum FisherForm {
     Batches,
 }
 
-/// Copies of a model in a pack at most, and numbers of all of them.
+/// Largest number of model copies in a pack, and of the values that they hold together.
 const COPIES: usize = 64;
 const NUMBERS: usize = 1 << 24;
 
-/// A sum over samples, or over mini-batches, for every number that trains; zero for rows that do not.
+/// Sum over samples or mini-batches for every trainable value; zero for rows that do not train.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FisherDiagonal {
     by_name: BTreeMap<Arc<str>, Vec<f64>>,
@@ -56,12 +56,12 @@ pub struct FisherDiagonal {
 }
 
 impl FisherDiagonal {
-    /// Returns the sums of a parameter, flat; all of its rows.
+    /// Returns the sums of a parameter, flattened, for all of its rows.
     pub fn of(&self, name: &str) -> Option<&[f64]> {
         self.by_name.get(name).map(Vec::as_slice)
     }
 
-    /// Returns each sum times `factor`, at most `clip`, in f32 and in the shapes of `like`.
+    /// Returns each sum times `factor`, limited to `clip`, in f32 and with the names and shapes of `like`.
     pub fn scaled(&self, factor: f64, clip: f64, like: &ParameterSet) -> ParameterSet {
         let numbers =
             |sums: &[f64]| sums.iter().map(|sum| (factor * sum).min(clip) as f32).collect();
@@ -73,7 +73,7 @@ impl FisherDiagonal {
     }
 }
 
-/// A pass over samples that adds up a diagonal.
+/// Accumulation of a diagonal over samples.
 pub struct FisherPass {
     network: Classifier,
     form: FisherForm,
@@ -81,10 +81,10 @@ pub struct FisherPass {
 }
 
 impl FisherPass {
-    /// Returns the empty sums of a model with these parameters, whose head rows `rows` train.
+    /// Returns empty sums for a model with these parameters, of whose head `rows` train.
     ///
     /// # Errors
-    /// When parameters are missing or do not fit the backbone.
+    /// Returns an error if parameters are missing or do not fit the backbone.
     pub fn new(
         backbone: &Arc<Backbone>,
         parameters: &ParameterSet,
@@ -113,7 +113,7 @@ impl FisherPass {
         self.network.frozen_part()
     }
 
-    /// Returns the samples of a batch: one per copy, or those of a mini-batch.
+    /// Returns the number of samples to pass to [`add`](FisherPass::add): one per copy, or a mini-batch.
     pub fn batch(&self, mini_batch: usize) -> usize {
         match self.form {
             FisherForm::Batches => mini_batch,
@@ -124,16 +124,16 @@ impl FisherPass {
     /// Adds a batch of at most [`batch`](FisherPass::batch) samples.
     ///
     /// # Errors
-    /// When it does not fit, or a label is not among the rows.
+    /// Returns an error if the batch does not fit, or a label is not among the rows.
     pub fn add(&mut self, batch: Batch, device: &Device) -> Result<(), LearningError> {
         let labels = batch.labels().to_vec();
         self.add_labeled(batch, labels, device)
     }
 
-    /// Adds a batch as [`add`](FisherPass::add) with other `labels` than its own: head rows, one per sample.
+    /// Adds a batch with other `labels` than its own: head rows, one per sample.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`add`](FisherPass::add) does.
     pub fn add_labeled(
         &mut self,
         batch: Batch,

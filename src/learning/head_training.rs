@@ -1,8 +1,8 @@
-//! Training a linear head on given features, in closed form: no graph, two products per step.
+//! Training of a linear head on given features, with gradients in closed form: two matrix products per step.
 //!
-//! This is the server step of HGP and CCVR ("rebalancing"): features are drawn from prototypes, the head is
-//! retrained on them with SGD and momentum, only the rows of a range move. The loss is plain
-//! cross-entropy or the cross-entropy of normalized logits `z / (|z| tau)` with the gradient through the norm.
+//! This is the server step of HGP and CCVR ("rebalancing"): features are drawn from prototypes, and a range of the
+//! head's rows is retrained on them by SGD with momentum. The loss is plain cross-entropy, or the cross-entropy of
+//! normalized logits `z / (|z| tau)`, whose gradient includes the norm.
 //!
 //! ```
 //! use fedcast::learning::{Head, HeadLoss, HeadTraining};
@@ -26,12 +26,12 @@ use super::{LearningError, OptimizerConfig, Schedule};
 use crate::model::ops::matrix::{Matrix, MatrixMut};
 use crate::numerics::wide::{WideWork, add_rows, exp, largest, sum_of, sum_of_pairs, wide};
 
-/// A linear classifier.
+/// Linear classifier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// `(rows, dim)`, row-major.
+    /// Weights `(rows, dim)`, row-major.
     pub weight: Vec<f32>,
-    /// `(rows)`.
+    /// Biases `(rows)`.
     pub bias: Vec<f32>,
 }
 
@@ -41,17 +41,17 @@ impl Head {
         Head { weight: vec![0.0; rows * dim], bias: vec![0.0; rows] }
     }
 
-    /// Head rows.
+    /// Returns the number of head rows.
     pub fn rows(&self) -> usize {
         self.bias.len()
     }
 
-    /// Width of a feature.
+    /// Returns the width of a feature.
     pub fn dim(&self) -> usize {
         self.weight.len() / self.bias.len().max(1)
     }
 
-    /// Logits `(n, rows.len())` of features `(n, dim)` on a range of rows.
+    /// Returns logits `(n, rows.len())` of features `(n, dim)` for a range of rows.
     pub fn logits(&self, features: &[f32], rows: Range<usize>) -> Vec<f32> {
         let n = features.len() / self.dim().max(1);
         let mut logits = vec![0f32; n * rows.len()];
@@ -74,27 +74,27 @@ impl Head {
     }
 }
 
-/// Minimized loss, per sample over the logits of the range; batches take the mean.
+/// Loss per sample over the logits of the range. Batches take the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HeadLoss {
     /// Softmax cross-entropy of `z`.
     Plain,
-    /// Softmax cross-entropy of `z / (|z|_2 tau)` (SLCA; HGP's code uses `tau = 0.1`). Invariant under
-    /// scaling of the head, so it balances directions and not lengths.
+    /// Softmax cross-entropy of `z / (|z|_2 tau)` (SLCA; HGP's code uses `tau = 0.1`). It is invariant under scaling of
+    /// the head, so that it balances directions but not lengths.
     Normalized {
         /// Temperature.
         tau: f32,
     },
 }
 
-/// The plan of a head-only training.
+/// Settings of head-only training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadTraining {
-    /// Passes; the schedule steps once per pass.
+    /// Number of epochs; the schedule advances once per epoch.
     pub epochs: u32,
     /// Learning rate of the first epoch.
     pub rate: f64,
-    /// Momentum of SGD; it starts at zero in every run.
+    /// Momentum of SGD. The buffer starts at zero in every run.
     pub momentum: f64,
     /// Weight decay (coupled).
     pub weight_decay: f64,
@@ -105,7 +105,7 @@ pub struct HeadTraining {
 }
 
 impl Default for HeadTraining {
-    /// HGP's rebalancing: five epochs, SGD 0.01 with momentum 0.9, cosine, `tau = 0.1`.
+    /// Returns HGP's rebalancing: five epochs, SGD 0.01 with momentum 0.9, cosine, `tau = 0.1`.
     fn default() -> HeadTraining {
         HeadTraining {
             epochs: 5,
@@ -119,14 +119,13 @@ impl Default for HeadTraining {
 }
 
 impl HeadTraining {
-    /// Trains the rows `rows` of `head`; every other row keeps its bits. Returns the loss of
-    /// each batch, epoch by epoch.
+    /// Trains the rows `rows` of `head`; all others keep their bits. Returns the loss of each batch, epoch by epoch.
     ///
     /// For each of `batches` batches per epoch, `draw(epoch, batch, features, labels)` fills `(batch_size, dim)`
     /// features and `(batch_size)` labels (head rows inside `rows`).
     ///
     /// # Errors
-    /// A range or label that does not fit, or a loss that is not finite.
+    /// Returns an error if the range or a label does not fit, or a loss is not finite.
     pub fn run(
         &self,
         head: &mut Head,
@@ -176,18 +175,18 @@ impl HeadTraining {
     }
 }
 
-/// Gradient of a batch's mean loss with respect to the trained rows, in reused buffers.
+/// Gradient of a batch's mean loss with respect to the trained rows, in buffers that are reused.
 #[derive(Debug)]
 pub struct HeadGradient {
     logits: Vec<f32>,
-    /// `(columns, dim)`.
+    /// Gradient of the weights, `(columns, dim)`.
     pub weight: Vec<f32>,
-    /// `(columns)`.
+    /// Gradient of the biases, `(columns)`.
     pub bias: Vec<f32>,
 }
 
 impl HeadGradient {
-    /// Buffers for batches of `batch_size` over `columns` rows of width `dim`.
+    /// Returns buffers for batches of `batch_size` over `columns` rows of width `dim`.
     pub fn new(batch_size: usize, columns: usize, dim: usize) -> HeadGradient {
         HeadGradient {
             logits: vec![0.0; batch_size * columns],
@@ -196,7 +195,7 @@ impl HeadGradient {
         }
     }
 
-    /// Computes the mean loss of `features` `(batch_size, dim)`; the gradients lie in `weight` and `bias`.
+    /// Computes the mean loss of `features` `(batch_size, dim)`, and its gradient in `weight` and `bias`.
     pub fn compute(
         &mut self,
         head: &Head,
@@ -228,7 +227,7 @@ impl HeadGradient {
     }
 }
 
-/// Cross-entropy of one sample; `z` becomes `scale * gradient`.
+/// Returns the cross-entropy of one sample; `z` becomes `scale * gradient`.
 fn cross_entropy(z: &mut [f32], label: usize, scale: f32) -> f64 {
     let at_label = z[label];
     let (top, sum) = wide(Softmax { z, scale });
@@ -236,7 +235,9 @@ fn cross_entropy(z: &mut [f32], label: usize, scale: f32) -> f64 {
     libm::log(f64::from(sum)) + f64::from(top) - f64::from(at_label)
 }
 
-/// Logits become `scale * softmax`; answers the largest of them, and the sum of exponentials below it.
+/// Turns logits into `scale * softmax`.
+///
+/// Its answer is the largest logit, and the sum of the exponentials of `z` minus that.
 struct Softmax<'a> {
     z: &'a mut [f32],
     scale: f32,
@@ -261,10 +262,10 @@ impl WideWork for Softmax<'_> {
     }
 }
 
-/// Cross-entropy of one sample on `u / tau`, `u = z / |z|`; `z` becomes `scale * gradient`.
+/// Returns the cross-entropy of one sample on `u / tau`, `u = z / |z|`; `z` becomes `scale * gradient`.
 ///
-/// With `g` the gradient at `u / tau`: `dL/dz = (g - u (u . g)) / (|z| tau)`, orthogonal to `z` (Euler). At
-/// `z = 0` the loss is `ln K` and no direction is better than another: the gradient is zero.
+/// With `g` the gradient at `u / tau`: `dL/dz = (g - u (u . g)) / (|z| tau)`, orthogonal to `z` (Euler). At `z = 0` the
+/// loss is `ln K` and no direction is better than another: the gradient is zero.
 fn normalized_cross_entropy(z: &mut [f32], label: usize, scale: f32, tau: f32) -> f64 {
     let length = sum_of(z, |v| v * v).sqrt();
     if length == 0.0 {

@@ -1,7 +1,7 @@
-//! Herding: which samples of a class a client keeps.
+//! Herding: rules for the samples of a class that a client keeps.
 //!
-//! Every rule puts the samples of one class in an order from its frozen features alone, so what is kept does not
-//! depend on any training, and of two shares the smaller one is a part of the larger.
+//! Every rule orders the samples of one class by frozen features alone. So the choice does not depend on training, and
+//! a smaller share is a subset of a larger one.
 //!
 //! ```
 //! use fedcast::learning::Herding;
@@ -30,8 +30,9 @@ pub enum Herding {
 }
 
 impl Herding {
-    /// Returns the first `count` samples in this order, of `features` `(samples, dim)` in row-major order. The lower
-    /// index of two equals comes first.
+    /// Returns the first `count` samples in the rule's order, by their `features`.
+    ///
+    /// These are `(samples, dim)`, row-major. Of equals, the lower index comes first.
     pub fn order<T: Copy + Into<f64>>(
         self,
         features: &[T],
@@ -45,7 +46,7 @@ impl Herding {
         }
     }
 
-    /// Chooses `count` samples by a greedy rule that may choose a sample again.
+    /// Chooses `count` samples by the greedy rule, possibly a sample more than once.
     ///
     /// The releases of GLFC and LGA do so. The count may be larger than the number of samples.
     pub fn order_with_repeats<T: Copy + Into<f64>>(
@@ -65,7 +66,7 @@ impl Herding {
         order
     }
 
-    /// Features as the rule takes them, and their mean.
+    /// Returns the features as the rule uses them, and their mean.
     fn around_mean<T: Copy + Into<f64>>(
         self,
         features: &[T],
@@ -89,13 +90,13 @@ impl Herding {
     }
 }
 
-/// Returns the distance of the chosen samples' mean from the class mean if this one is added.
+/// Returns the distance of the chosen samples' mean from the class mean if `row` is added to `sum`.
 fn gap(row: &[f64], sum: &[f64], mean: &[f64], chosen: usize) -> f64 {
     let of = |((v, sum), mean): ((&f64, &f64), &f64)| mean - (sum + v) / (chosen + 1) as f64;
     norm(row.iter().zip(sum).zip(mean).map(of))
 }
 
-/// Returns the place of the least number, the first of equals.
+/// Returns the index of the smallest number, the first of equals.
 fn least(numbers: impl Iterator<Item = f64>) -> Option<usize> {
     let placed = numbers.enumerate();
     placed.min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0))).map(|(at, _)| at)

@@ -1,7 +1,6 @@
-//! Second moments of the inputs of linear layers. They are `sum X^T X` over all tokens of all samples, whole or their
-//! diagonals.
+//! Second moments of the inputs of linear layers: `sum X^T X` over all tokens of all samples, or its diagonal.
 //!
-//! A batch's moments are computed in f32, as activations are, and added up in f64; nothing but the sums is kept.
+//! A batch's moments are computed in f32, as activations are, and summed in f64. Only the sums are kept.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -16,13 +15,13 @@ use crate::numerics::symmetric::Symmetric;
 /// Form of the moments of a layer's inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MomentForm {
-    /// Squares of every input: a number for each.
+    /// Squares of the inputs: one number per input.
     Diagonal,
-    /// Products of every pair of inputs: a symmetric matrix.
+    /// Products of all pairs of inputs: a symmetric matrix.
     Full,
 }
 
-/// Growing sums, by the name of a layer's weight. As a [`InputHook`] it sees the layers of a transformer's blocks.
+/// Running sums by the name of a layer's weight. As an [`InputHook`] it sees the layers of a transformer's blocks.
 #[derive(Debug)]
 pub struct InputMoments {
     form: MomentForm,
@@ -30,7 +29,7 @@ pub struct InputMoments {
 }
 
 impl InputMoments {
-    /// No sums yet.
+    /// Returns empty sums.
     pub fn new(form: MomentForm) -> InputMoments {
         InputMoments { form, sums: Mutex::default() }
     }
@@ -38,7 +37,7 @@ impl InputMoments {
     /// Adds inputs `(.., in)` of the layer with this weight.
     ///
     /// # Errors
-    /// Inputs of another width than before.
+    /// Returns an error if the inputs have another width than before.
     pub fn add(&self, weight: String, x: &Tensor) -> Result<()> {
         let inputs = x.dim(candle_core::D::Minus1)?;
         let rows = x.detach().reshape(((), inputs))?.to_dtype(DType::F32)?;
@@ -58,10 +57,10 @@ impl InputMoments {
         Ok(())
     }
 
-    /// Returns the sums by name of weight.
+    /// Returns the sums by weight name.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn finish(&self) -> std::result::Result<BTreeMap<String, SecondMoments>, LearningError> {
         let sums = self.sums.lock();
         let of = |(name, sum): (&String, &Tensor)| {

@@ -1,8 +1,8 @@
-//! Losses in closed form: a value and its gradient, computed together, with one bridge to candle's graph.
+//! Losses in closed form: value and gradient are computed together, with one bridge to candle's graph.
 //!
-//! [`closed_form`] makes a differentiable scalar from any function of the values that returns
-//! `(loss, gradient)`; distillation losses below use it. The masked cross-entropy of local training
-//! is [`model::ops::cross_entropy`](crate::model::ops::cross_entropy); losses of a linear head on given features live in
+//! [`closed_form`] makes a differentiable scalar from any function of the values that returns `(loss, gradient)`;
+//! distillation losses below use it. The masked cross-entropy of local training is
+//! [`model::ops::cross_entropy`](crate::model::ops::cross_entropy); losses of a linear head on given features live in
 //! `head_training`.
 //!
 //! ```
@@ -44,11 +44,12 @@ use super::optimizer::lend;
 use crate::model::ops;
 use crate::scenario::reader::Choice;
 
-/// Returns the scalar `f(x)` with a given gradient. `f` returns the value and the gradient, row-major and of `x`'s
-/// length.
+/// Returns the differentiable scalar `f(x)`.
+///
+/// `f` returns the value and the gradient, which is row-major and of the length of `x`.
 ///
 /// # Errors
-/// When the gradient has another length.
+/// Returns an error if the gradient has another length.
 pub fn closed_form(x: &Tensor, f: impl FnOnce(&[f32]) -> (f64, Vec<f32>)) -> Result<Tensor> {
     let (value, gradient) = lend(x, |values| Ok(f(values)))?;
     if gradient.len() != x.elem_count() {
@@ -59,7 +60,7 @@ pub fn closed_form(x: &Tensor, f: impl FnOnce(&[f32]) -> (f64, Vec<f32>)) -> Res
     if x.device().is_cpu() && x.dtype() == DType::F32 {
         return x.apply_op1(ClosedForm { value, slope });
     }
-    // Elsewhere: a linear function with the right slope, moved to the right value.
+    // On other devices and types: a linear function with the right slope, shifted to the right value.
     let linear = ops::sum_all(&(x * slope.to_dtype(x.dtype())?)?)?;
     let offset = (linear.detach().affine(-1.0, f64::from(value)))?;
     linear + offset
@@ -98,11 +99,12 @@ pub enum Distillation {
     ReverseKl,
 }
 
-/// Returns the distillation of `logits` `(b, C)` towards `teacher` `(b, C)` on a slice of the columns. The teacher is
-/// row-major and never differentiated; the other columns get a gradient of exactly zero. Gives a scalar.
+/// Returns the distillation loss of `logits` `(b, C)` towards `teacher` `(b, C)` on a range of columns.
+///
+/// It is a scalar. The teacher is row-major and has no gradient; the other columns get a gradient of exactly zero.
 ///
 /// # Errors
-/// Columns beyond `C`, a teacher of another size, or a temperature that is not positive.
+/// Returns an error if columns exceed `C`, the teacher has another size, or the temperature is not positive.
 pub fn distillation(
     logits: &Tensor,
     teacher: &[f32],
@@ -149,7 +151,7 @@ pub fn distillation(
     })
 }
 
-/// `log softmax(z / T)` in f64.
+/// Returns `log softmax(z / T)` in f64.
 fn log_softmax(z: &[f32], temperature: f64) -> Vec<f64> {
     let scaled: Vec<f64> = z.iter().map(|&v| f64::from(v) / temperature).collect();
     let top = scaled.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -158,10 +160,10 @@ fn log_softmax(z: &[f32], temperature: f64) -> Vec<f64> {
     scaled.into_iter().map(|v| v - log_sum).collect()
 }
 
-/// FedProx's pull towards the received weights, `mu/2 |w - anchor|^2`, as a scalar.
+/// Returns FedProx's proximal term towards the received weights, `mu/2 |w - anchor|^2`, as a scalar.
 ///
 /// # Errors
-/// An anchor of another length.
+/// Returns an error if the anchor has another length.
 pub fn proximal(w: &Tensor, anchor: &[f32], mu: f64) -> Result<Tensor> {
     if anchor.len() != w.elem_count() {
         bail!("proximal term: {} values for {:?}", anchor.len(), w.shape());

@@ -1,6 +1,6 @@
-//! Count of the steps of long work at the server, for progress.
+//! Progress of long work at the server, as a count of steps.
 //!
-//! It is written by the work and read by a watcher in another thread; nothing that reaches results reads it.
+//! The work writes it, and a progress display in another thread reads it; results do not depend on it.
 //!
 //! ```
 //! use fedcast::learning::StepCount;
@@ -18,7 +18,7 @@
 
 use parking_lot::Mutex;
 
-/// Steps of the work in progress.
+/// Step counts of the work in progress, and of all work so far.
 #[derive(Debug, Default)]
 pub struct StepCount(Mutex<StepCounts>);
 
@@ -39,23 +39,23 @@ pub struct StepsSoFar {
     pub all: u64,
 }
 
-/// Work whose steps are counted until this is dropped.
+/// Handle of work in progress. Dropping it ends the work.
 #[derive(Debug)]
 pub struct CountedWork<'a>(&'a StepCount);
 
 impl StepCount {
-    /// Begins work of this many steps.
+    /// Begins work of `all` steps under this name.
     pub fn begin(&self, what: &'static str, all: u64) -> CountedWork<'_> {
         self.0.lock().now = Some(StepsSoFar { what, done: 0, all });
         CountedWork(self)
     }
 
-    /// Returns the work in progress.
+    /// Returns the work in progress, if there is any.
     pub fn now(&self) -> Option<StepsSoFar> {
         self.0.lock().now
     }
 
-    /// Returns the number of steps of all work so far.
+    /// Returns the number of steps taken by all work so far.
     pub fn taken(&self) -> u64 {
         self.0.lock().taken
     }

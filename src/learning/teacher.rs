@@ -1,4 +1,4 @@
-//! Teachers: earlier models whose answers a student learns from.
+//! Teachers: frozen earlier models from whose logits a student learns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use super::{Classifier, LearningError, PackBatch};
 use crate::data::Batch;
 use crate::model::{Backbone, BatchNormMode, HeadKind, ModelError, ParameterSet};
 
-/// A model that answers for some head rows and never learns: its answers are plain numbers, through which no gradient
-/// passes.
+/// Frozen model that answers with logits on some head rows.
+///
+/// Its answers are plain numbers without gradients.
 #[derive(Clone, Debug)]
 pub struct Teacher {
     model: Classifier,
@@ -20,11 +21,11 @@ pub struct Teacher {
 }
 
 impl Teacher {
-    /// Returns the teacher of these parameters, for those of `rows` that its head has. Without `norms` it normalizes
-    /// by running moments; with them as a student in training does, although it is never stepped.
+    /// Returns the teacher of these parameters, for those of `rows` that its head has. Without `norms` it normalizes by
+    /// running moments; with `norms` it does so as a student in training, although it is never updated.
     ///
     /// # Errors
-    /// When parameters are missing or do not fit the backbone.
+    /// Returns an error if parameters are missing or do not fit the backbone.
     pub fn new(
         backbone: &Arc<Backbone>,
         parameters: &ParameterSet,
@@ -42,11 +43,12 @@ impl Teacher {
         Ok(Teacher { model, rows, packed: false })
     }
 
-    /// One for the members of a pack, of a network without batch norms: a member gets the answers it would get alone,
-    /// to the bit, because no product has another shape.
+    /// Returns a teacher for the members of a pack, of a network without batch norms.
+    ///
+    /// A member gets the same bits as alone, as the shapes of all matrix products are the same.
     ///
     /// # Errors
-    /// As [`new`](Teacher::new), or where the parameters do not train in packs.
+    /// Fails as [`new`](Teacher::new) does, and if the parameters cannot be in packs.
     pub fn of_pack(
         backbone: &Arc<Backbone>,
         parameters: &ParameterSet,
@@ -68,11 +70,12 @@ impl Teacher {
         &self.model
     }
 
-    /// Its logits of a batch on [`rows`](Teacher::rows), `(batch, rows)` row-major. What a cache handed over in place
-    /// of pixels must be frozen in the teacher, too.
+    /// Returns the teacher's logits of a batch, `(batch, rows)` row-major, on its [`rows`](Teacher::rows).
+    ///
+    /// If a cache supplied features in place of pixels, the part below them must be frozen in the teacher, too.
     ///
     /// # Errors
-    /// When the batch does not fit the network.
+    /// Returns an error if the batch does not fit the network.
     pub fn answers(&self, batch: &Batch, device: &Device) -> Result<Vec<f32>, LearningError> {
         self.own_logits(self.model.logits(&self.model.batch_features(batch, device)?)?)
     }
@@ -80,7 +83,7 @@ impl Teacher {
     /// Returns the teacher's answers for the samples of a pack.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`answers`](Teacher::answers) does.
     pub fn pack_answers(
         &self,
         step: &PackBatch,
@@ -92,14 +95,14 @@ impl Teacher {
         }
     }
 
-    /// Logits on its rows as plain numbers.
+    /// Returns the logits on the teacher's rows as plain numbers.
     fn own_logits(&self, logits: Tensor) -> Result<Vec<f32>, LearningError> {
         let logits = logits.detach().narrow(1, self.rows.start, self.rows.len())?.contiguous()?;
         Ok(logits.flatten_all()?.to_vec1::<f32>()?)
     }
 }
 
-/// Rows of the head among these parameters.
+/// Returns the number of head rows among these parameters.
 fn head_rows_of(parameters: &ParameterSet) -> usize {
     let first = HeadKind::of(parameters).by_row().first();
     let rows = first.and_then(|name| parameters.get(name)?.shape.first().copied());

@@ -1,4 +1,4 @@
-//! The gradient of a client's whole loss: one pass over its shard, and no step.
+//! Gradient of a client's whole loss: one pass over its shard, without a step.
 
 use candle_core::Device;
 
@@ -8,12 +8,12 @@ use crate::data::Loader;
 use crate::model::ops::SampleGroups;
 use crate::numerics::streams::StreamKey;
 
-/// Returns the gradient of the mean cross-entropy over all samples of a shard. It is in the order of the network's
-/// variables, each row-major; batches add up in f64 by their samples. `key` draws augmentation. An empty shard gives
-/// zeros.
+/// Returns the gradient of the mean cross-entropy over all samples of a shard. It has the order of the network's
+/// variables, each row-major. Batches are summed in f64, weighted by their samples. `key` draws augmentation. An empty
+/// shard gives zeros.
 ///
 /// # Errors
-/// A sample that cannot be read, a variable without gradient, more than one member.
+/// Returns an error if a sample cannot be read, a variable has no gradient, or there are several members.
 pub fn whole_gradient(
     network: &Classifier,
     loader: &Loader,

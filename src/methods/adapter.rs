@@ -1,14 +1,15 @@
-//! **Adapters**: a bottleneck adapter parallel to the perceptron of every block of a frozen transformer, and a
-//! cosine head, averaged over clients. The first stage of STSA (arXiv 2506.01327, section 2 and table of
-//! hyperparameters), as its own method: name it in `[method.first]`, or run it alone. It is `fedavg` with
-//! `train = "adapter"`, a cosine head and STSA's defaults.
+//! **Adapters**: FedAvg of adapters in a frozen transformer and a cosine head, the first stage of STSA.
+//!
+//! Every block has a bottleneck adapter parallel to its perceptron (arXiv 2506.01327, section 2 and table of
+//! hyperparameters). Name the method in `[method.first]`, or run it alone. It is `fedavg` with `train = "adapter"`, a
+//! cosine head and STSA's defaults.
 //!
 //! ```text
 //! client   theta <- down;  E epochs: minimize CE over the rows of the current task, dropout in adapters
 //! server   theta <- theta + mean_m (theta_m - theta)
 //! ```
-//! On ViT-B/16 with a bottleneck of 64 the adapters are 1,189,632 parameters, and 7,681 the head of ten
-//! classes. Messages are FedAvg's; clients keep nothing between rounds.
+//! On ViT-B/16 with a bottleneck of 64 the adapters have 1,189,632 parameters, and the head of ten classes has 7,681.
+//! Messages are FedAvg's; clients keep nothing between rounds.
 
 use super::HeadForm;
 use super::averaging::ClientWeighting;
@@ -22,7 +23,7 @@ pub fn adapters() -> FedAvg {
     AdapterKeys::default().into()
 }
 
-/// Keys of the `[method]` table.
+/// Keys of the `[method]` table of `adapter`.
 #[derive(Keys)]
 struct AdapterKeys {
     /// Width between the two layers of an adapter.
@@ -56,7 +57,7 @@ impl From<AdapterKeys> for FedAvg {
     }
 }
 
-/// Reads the keys of a `[method]` table.
+/// Reads the keys of a `[method]` table into FedAvg's settings.
 pub fn read(table: &mut TableReader<'_>) -> FedAvg {
     AdapterKeys::read(table).into()
 }

@@ -1,4 +1,4 @@
-//! Requests of a scenario for services that its method does not allow, found before anything runs.
+//! Check before a run that the method supports the engine's capabilities a scenario requests.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,8 +7,9 @@ use crate::model::backbone_config;
 use crate::policy::{Capability, Method, ModelFacts, WireForm, check_capability, upload_layouts};
 use crate::scenario::{Close, FaultKind, RequirementError, Scenario};
 
-/// Returns facts that are enough to ask a method about its layouts: what aggregates how depends on no number of
-/// classes.
+/// Returns facts that suffice to ask a method for its message specifications.
+///
+/// The aggregation of tensors does not depend on the number of classes.
 pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
     ModelFacts {
         backbone: backbone_config(scenario),
@@ -20,23 +21,23 @@ pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
     }
 }
 
-/// Request of a scenario, with the messages for a method that refuses it.
+/// Requested capability, with the error texts for a method that does not support it.
 struct CapabilityRequest {
     service: Capability,
     key: Cow<'static, str>,
-    /// Text of the refusal; `{}` is the method's name.
+    /// Error message; `{}` stands for the method's name.
     refused: &'static str,
     label: &'static str,
-    /// Advice for doing without the service.
+    /// Advice for doing without the capability.
     help: &'static str,
-    /// Description of the methods that allow it.
+    /// Description of the methods that support it.
     instead: &'static str,
 }
 
 const DIFFERENCES: &str = "whose uploads are differences, such as `fedavg`";
 const MEANS: &str = "whose uploads are averaged, such as `fedavg`";
 
-/// Returns the services that a scenario asks for.
+/// Returns the capabilities that a scenario requests.
 fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     const OTHER: &str = "not with this method";
     let mut requests = Vec::new();
@@ -100,12 +101,12 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     requests
 }
 
-/// Returns true if a scenario asks for anything that a method may refuse.
+/// Returns true if a scenario requests anything that a method may not support.
 pub(super) fn wanted(scenario: &Scenario) -> bool {
     scenario.privacy.noise.is_some() || !requested_capabilities(scenario).is_empty()
 }
 
-/// Returns everything a scenario asks for that its method, built of [`facts`], does not allow.
+/// Returns an error for every request that the scenario's method, built of [`facts`], does not support.
 pub(super) fn violations(
     scenario: &Scenario,
     method: &dyn Method,
@@ -131,7 +132,7 @@ pub(super) fn violations(
     violations
 }
 
-/// Returns noise on something that no upload holds.
+/// Returns an error for every kind or tensor in `privacy.noise.on` that no upload of the method has.
 fn noise_violations(
     scenario: &Scenario,
     method: &dyn Method,

@@ -1,6 +1,7 @@
-//! **CCVR**, classifier calibration with virtual representations (Luo et al., NeurIPS 2021): heterogeneity hurts the
-//! classifier most, so after the mean the server draws features from Gaussians of the classes and retrains the head
-//! on them.
+//! **CCVR**, classifier calibration with virtual representations (Luo et al., NeurIPS 2021).
+//!
+//! Heterogeneous data hurt the classifier most, so after the mean the server draws features from Gaussians of the
+//! classes and retrains the head on them.
 //!
 //! ```text
 //! client   as FedAvg;  sends theta_m and (n, mu, Sigma) of f(x; theta_m) for every class it holds
@@ -10,18 +11,18 @@
 //!          mixture: client m with probability n_mc / N_c, then its own Gaussian
 //!          W, b  <- SGD on features drawn from them, every class as often
 //! ```
-//! The merge is that of the samples together. `N_c` counts the samples of the clients that send a Gaussian of c, which
-//! those with fewer samples than `min_samples` do not.
+//! The merged Gaussian has the moments of all samples together. `N_c` counts the samples of the clients that send a
+//! Gaussian of c; clients with fewer samples than `min_samples` send none.
 //!
-//! The defaults are those of HGP's benchmark (fed-mammoth), which draws from the mixture. Its last code calibrates over
-//! the classes of the current task (`scope = "current"`), earlier ones over all seen. `scope = "seen"` with a prompt and
-//! `cov_scale = 3` is HGP. Luo et al. calibrate once, with plain cross-entropy, on one merged Gaussian per class with
-//! its full covariance; so does FL-bench, in one pass over 200 features per class before each test:
+//! The defaults are those of HGP's benchmark (fed-mammoth), which draws from the mixture. Its latest code calibrates
+//! over the classes of the current task (`scope = "current"`), older code over all seen. `scope = "seen"` with a prompt
+//! and `cov_scale = 3` is HGP. Luo et al. calibrate once, with plain cross-entropy, on one merged Gaussian per class
+//! with its full covariance; so does FL-bench, in one pass over 200 features per class before each test:
 //! `class_model = "merged"`, `covariance = "full"`, `calibrated = "last-round"`, `calibration_loss = "plain"`,
 //! `calibration_epochs = 1`, `samples_per_class = 200`, `scope = "seen"`.
 //!
-//! Where the whole network trains, Gaussians of old classes grow stale as features drift. Gaussians are of the clients'
-//! own models, the head that is calibrated stands on the mean of them.
+//! If the whole network trains, Gaussians of old classes grow stale as features drift. Gaussians describe the features
+//! of the clients' own models, but the calibrated head gets those of the mean model.
 
 use clap::ValueEnum;
 

@@ -10,16 +10,16 @@
 //!          E epochs: minimize CE over the rows of the current task + mu * orthogonality of rows < f
 //! server   rows [s, f), head <- means weighted by n_m
 //! ```
-//! Keys are taken by every party from the server, so that all clients of a task begin with the same orthogonal
-//! rows. Uploads in the lean form hold rows `[s, f)` alone.
+//! The server draws the rows of a task, so that all clients begin with the same orthogonal rows. Uploads in the lean
+//! form hold only rows `[s, f)`.
 //!
 //! # Where clients have tasks of their own
-//! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "client-task"`, after `CodaPrompt` of
-//! Powder's release, whose similarities are the identity): every client task has `client_task_components` own components that
-//! its owner alone trains, and the prefix is the sum over the components of all client tasks begun, those of others
-//! frozen, divided by the number of these client tasks. There is no distillation. It is [`Powder`] without
-//! similarities; a download holds the table of all client tasks. With `ownership = "task"` all clients of a stage train
-//! and average one block of rows.
+//! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "client-task"`, after `CodaPrompt`
+//! of Powder's release, whose similarities are the identity): every client task has `client_task_components` own
+//! components that only its owner trains. The prefix is the sum over the components of all client tasks begun so far
+//! (those of others are frozen), divided by the number of these client tasks. There is no distillation. It is
+//! [`Powder`] without similarities; a download holds the table of all client tasks. With `ownership = "task"` all
+//! clients of a stage train and average one block of rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -160,27 +160,27 @@ impl CodaPrompt {
         }
     }
 
-    /// Returns the blocks with a prompt, as many as there are.
+    /// Returns the blocks with a prompt, limited to the blocks of the backbone.
     pub fn blocks(&self, model: &ModelFacts) -> Range<usize> {
         let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
         let first = (self.sizes.first_block as usize).min(depth.saturating_sub(1));
         first..(first + self.sizes.n_blocks as usize).min(depth)
     }
 
-    /// Returns the components of a task; what does not divide by the number of tasks is left over.
+    /// Returns the rows of a task's components: `pool / tasks` each, rounded down; a remainder is unused.
     pub fn own_rows(&self, model: &ModelFacts, task: usize) -> Range<usize> {
         let tasks = model.tasks.max(1);
         let (each, task) = (self.sizes.pool as usize / tasks, task.min(tasks - 1));
         task * each..(task + 1) * each
     }
 
-    /// Returns the first `used` components and their weighting, where those of rows `trained` train.
+    /// Returns the first `used` components with their weighting; those of rows `trained` train.
     pub fn components(&self, model: &ModelFacts, used: usize, trained: Range<usize>) -> Components {
         let (blocks, penalty) = (self.blocks(model), self.mu);
         Components { blocks, used, trained, penalty, softmax: self.attention_softmax }
     }
 
-    /// Returns every block's parameters.
+    /// Returns the names and shapes of the parameters of every block.
     fn shapes(&self, model: &ModelFacts) -> impl Iterator<Item = (String, Vec<usize>)> {
         let (pool, length, dim) =
             (self.sizes.pool as usize, self.sizes.prompt_len as usize, model.backbone.dim());
@@ -193,7 +193,9 @@ impl CodaPrompt {
         })
     }
 
-    /// Rows of a task made orthogonal to those of the tasks before; every parameter draws at its own step.
+    /// Draws the rows of a task and makes them orthogonal to those of earlier tasks.
+    ///
+    /// Each parameter draws at a different step of the random stream.
     fn start(&self, model: &ModelFacts, task: usize, set: &mut ParameterSet, init: StreamKey) {
         let rows = self.own_rows(model, task);
         for ((name, _), step) in self.shapes(model).zip(1..) {
@@ -224,7 +226,7 @@ impl ModelAdaptation for CodaPrompt {
         prompted::with_head(Parameters::default().by_task(self.shapes(model)), model)
     }
 
-    /// Zeros, or all rows at once.
+    /// Returns zeros and a head, or the rows of all tasks at once with `orthogonal = "once"`.
     fn initial(
         &self,
         model: &ModelFacts,
@@ -274,7 +276,7 @@ impl ModelAdaptation for CodaPrompt {
         RowSelection { pool, ..query.rows(query.view.rows.clone()) }
     }
 
-    /// A prefix in each block, the sum of its components so far, and the weight of each.
+    /// Counts the prefix of each block, the sum of the components so far, and the weight of each.
     fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
         let (used, rows) = (self.own_rows(model, task).end, self.sizes.prompt_len as usize);
         let sum = used * (rows + 2) * model.backbone.dim();
@@ -311,12 +313,12 @@ impl ModelAdaptation for CodaPrompt {
 }
 
 impl CodaPrompt {
-    /// Returns the parts of FedAvg on these components.
+    /// Returns the parts of FedAvg that train these components.
     pub(super) fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         self.prompted.base(self)
     }
 
-    /// Returns Powder's method with components that client tasks own, side by side.
+    /// Returns Powder's method with components that client tasks own, without mixing between client tasks.
     pub fn side_by_side(&self, facts: &ModelFacts) -> Powder {
         let ComponentSizes { prompt_len, first_block, n_blocks, .. } = self.sizes;
         let config = PowderConfig {

@@ -1,20 +1,23 @@
-//! **DER++** (Buzzega et al., NeurIPS 2020) over FedAvg: remembered samples carry the logits they had when they were
-//! stored, and the model is held to these and to the labels.
+//! **DER++** (Buzzega et al., NeurIPS 2020) over FedAvg: replay of samples with their labels and stored logits.
+//!
+//! A client remembers samples with the logits they had when they were stored, and trains its model to match both.
 //!
 //! ```text
 //! client   a step: L = CE(batch) + alpha mean over B1 of |z(x) - z_stored|^2 / K + beta CE(B2)
 //!          B1, B2: independent draws from the reservoir of `buffer_size` samples, each without replacement
 //! server   as FedAvg
 //! ```
-//! What is compared is `columns`: all outputs (the original; future rows of the head are then held near their start),
-//! those of the classes seen by now (fed-mammoth), or of those that were seen when a sample was stored. With
-//! `old_logits = "keep"` all of these outputs compete for new samples as well, masked those of the task.
+//! The compared outputs are chosen by `columns`: all outputs (the original; future rows of the head are then held near
+//! their initial values), those of the classes seen by now (fed-mammoth), or those of the classes seen when a sample
+//! was stored. With `old_logits = "keep"` all of these outputs compete for new samples as well; masked, only the
+//! classes of the task do.
 //!
-//! Logits are those of the augmented view in training mode at the step of storing (`logits = "stream"`), of a local
-//! model that no average ever was, or those of the client's model after its last round of the task, in evaluation mode
-//! (`"end"`); until then a sample has none, and only its label counts. Samples are offered at every step, as in both
-//! releases: an image may be in the memory several times, each with the logits of its visit. With `offered = "once"`
-//! most logits are of a model that has hardly seen the task. A remembered sample takes three passes where FedAvg has one.
+//! With `logits = "stream"` logits are those of the augmented image in training mode at the step of storing, by the
+//! local model of that step, not by a global model. With `"end"` they are those of the client's model after its last
+//! round of the task, in evaluation mode; until then a sample has none, and only its label counts. Samples are offered
+//! at every step, as in both releases: an image may be in the memory several times, each with the logits of its step.
+//! With `offered = "once"` most logits are of a model that has hardly trained on the task. A training step takes three
+//! passes where FedAvg takes one.
 
 use std::ops::Range;
 
@@ -94,7 +97,7 @@ impl AveragingMethod for Der {
     type State = ReplayMemory;
     type Memory = ();
 
-    /// Rows of all outputs that are noted.
+    /// Returns FedAvg's parts, which train all head rows whose logits are stored.
     fn parts(&self) -> Parts<'_, ReplayMemory, ()> {
         let trains = match self.columns {
             ComparedColumns::Stored => TrainedRows::Seen,
@@ -130,7 +133,7 @@ impl LocalUpdate<ReplayMemory> for Der {
         1
     }
 
-    /// Two draws, each as large as a batch, but in the first steps.
+    /// Charges two draws per step, each at its full size, although the first ones are smaller.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let batch = load.plan.batch;
         let draw = self.buffer.drawn(batch, self.buffer.size as usize);
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
     use crate::quantity::TaskId;
 
-    /// Masked, new samples compete among the classes of their task; kept, among all that are compared.
+    /// New samples compete among the classes of their task if masked, otherwise among all compared outputs.
     #[test]
     fn new_samples_compete_where_the_key_says() {
         let view = TaskView { task: TaskId(1), rows: 2..4, classes: vec![2, 3] };

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::Registry;
 
-/// Returns the name of a method of fedcast as its paper writes it; other words stay as they are.
+/// Returns the name of a built-in method as its paper writes it; other words are returned unchanged.
 ///
 /// Methods that programs add keep the value of `method.name`.
 ///
@@ -27,7 +27,7 @@ mod tests {
     fn every_method_has_a_name_in_print() {
         for entry in Registry::builtin().all() {
             let shown = display_name(entry.name);
-            // A paper's name is the key with other letters and signs.
+            // Printed names may differ from keys only in case, signs and superscripts.
             let bare = |text: &str| {
                 let text = text.to_lowercase().replace('²', "2");
                 text.chars().filter(char::is_ascii_alphanumeric).collect::<String>()

@@ -1,7 +1,7 @@
 //! **DualPrompt** (Wang et al., "DualPrompt: Complementary Prompting for Rehearsal-free Continual Learning", ECCV
 //! 2022), averaged over clients as in the benchmark of HGP.
 //!
-//! General prefixes in the first blocks are shared by all tasks; in the blocks behind them each task trains an
+//! General prefixes in the first blocks are shared by all tasks; in the blocks behind them each task trains its
 //! own expert. At inference the expert is the one whose key is nearest to the image's query.
 //!
 //! ```text
@@ -13,9 +13,9 @@
 //! experts are chosen at random: that is the default, and 1 is the method. `matched` in the journal is the share
 //! of a client's images whose nearest key is that of their task.
 //!
-//! `layout = "reference"` repeats an error of that code, with which HGP's rows of DualPrompt were made: it mixes up
-//! keys and values of a batch, and at inference the experts of its images, so that answers depend on who else is in a
-//! batch.
+//! `layout = "reference"` repeats an error of that code, with which HGP's results for DualPrompt were obtained: it
+//! mixes up keys and values of a batch, and at inference the experts of its images, so that predictions depend on the
+//! other images of a batch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub struct DualPrompt {
 }
 
 impl DualPrompt {
-    /// Blocks with general prefixes, and those behind them with experts.
+    /// Returns the blocks with general prefixes, and those behind them with experts.
     fn blocks(&self, model: &ModelFacts) -> (Range<usize>, Range<usize>) {
         let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
         let general = (self.g_blocks as usize).min(depth);
@@ -85,12 +85,12 @@ impl DualPrompt {
         (of(self.g_len, 0..general), of(self.e_len, experts))
     }
 
-    /// Returns the expert of a task; tasks beyond the pool share the last one.
+    /// Returns the index of a task's expert; tasks beyond the pool share the last one.
     fn expert(&self, task: usize) -> usize {
         task.min(self.pool as usize - 1)
     }
 
-    /// Returns the experts that may be chosen after a task.
+    /// Returns the indices of the experts that may be chosen after a task.
     fn candidates(&self, task: usize) -> Range<usize> {
         match self.match_seen_only {
             true => 0..self.expert(task) + 1,
@@ -98,7 +98,7 @@ impl DualPrompt {
         }
     }
 
-    /// Returns the parts of FedAvg on these prefixes.
+    /// Returns the parts of FedAvg that train these prefixes.
     pub(super) fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         self.prompted.base(self)
     }
@@ -114,7 +114,7 @@ impl AveragingMethod for DualPrompt {
 }
 
 impl ModelAdaptation for DualPrompt {
-    /// Experts and keys have an owner each.
+    /// Returns general prefixes as shared parameters, and experts and keys as rows by task.
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let (general, experts) = self.blocks(model);
         let (pool, dim) = (self.pool as usize, model.backbone.dim());
@@ -134,7 +134,7 @@ impl ModelAdaptation for DualPrompt {
         Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))
     }
 
-    /// Experts need blocks behind the general prefixes.
+    /// Requires blocks for experts, behind those of the general prefixes.
     fn requirements(&self) -> Vec<Requirement> {
         let taken = self.g_blocks as usize;
         let behind = Requirement::new(move |scenario| {
@@ -149,7 +149,7 @@ impl ModelAdaptation for DualPrompt {
         vec![prompted::blocks(), behind]
     }
 
-    /// Lean messages carry one expert, and lean downloads the head rows of its task alone.
+    /// Selects one expert for lean messages, and only the task's head rows for lean downloads.
     fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
         let (own, lean) = (query.view.rows.clone(), query.model.form == WireForm::Lean);
         let only_trained = lean && query.direction == RowPurpose::Down;
@@ -163,7 +163,7 @@ impl ModelAdaptation for DualPrompt {
         RowSelection { head, pool, only_trained }
     }
 
-    /// Prefixes of one expert and of all tasks, and the similarities with all keys.
+    /// Counts the prefixes of one expert and of all tasks, and the similarities with all keys.
     fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
         let (general, experts) = self.blocks(model);
         let rows = 2 * (general.len() * self.g_len as usize + experts.len() * self.e_len as usize);
@@ -189,7 +189,7 @@ impl ModelAdaptation for DualPrompt {
         self.prompted.settings()
     }
 
-    /// A client that was sent nothing but its own expert cannot compare.
+    /// Returns `matched`, unless the client received only its own expert and cannot compare.
     fn metrics(
         &self,
         model: &ModelFacts,

@@ -9,36 +9,36 @@ use super::parts::AveragingMethod;
 use super::recipe::{Averages, Recipe};
 use crate::scenario::reader::{KeyDoc, TableReader, defaults, describe};
 
-/// Reads the settings of a method from its `[method]` table.
+/// Function that reads the settings of a method from its `[method]` table.
 pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send + Sync>;
 
-/// One method of the registry.
+/// Entry of the registry for one method.
 #[derive(Clone)]
 pub struct MethodEntry {
     /// Value of `method.name` in a scenario.
     pub name: &'static str,
-    /// List that shows it; `None` for methods that programs add.
+    /// List of methods that contains it; `None` for methods that programs add.
     pub family: Option<MethodFamily>,
     /// Name as its paper writes it, for tables and legends (see [`display_name`](super::display_name)).
     pub name_in_print: Option<&'static str>,
-    /// The idea, in a sentence or two.
+    /// Idea of the method, in a sentence or two.
     pub idea: &'static str,
-    /// The paper.
+    /// Paper that describes it.
     pub source: &'static str,
-    /// Things that server and clients keep, in words.
+    /// State that server and clients keep, in words.
     pub state: &'static str,
-    /// Largest global gradient norm where `client.max_grad_norm` is not set.
+    /// Largest global gradient norm if `client.max_grad_norm` is not set.
     pub clip: Option<f64>,
     /// True if it can learn from the frozen features of another method (`[method.first]`).
     pub on_features: bool,
     /// True if another method can learn from its features.
     pub lends_features: bool,
-    /// Reads its settings.
+    /// Reader of its settings.
     pub read: ReadRecipe,
 }
 
 impl MethodEntry {
-    /// Returns a method of this name, whose settings are read so; the texts are to be filled in.
+    /// Creates an entry from a name and a reader of settings; the caller fills in the texts.
     pub fn of<R: Recipe + 'static>(
         name: &'static str,
         read: impl Fn(&mut TableReader<'_>) -> R + Send + Sync + 'static,
@@ -57,7 +57,7 @@ impl MethodEntry {
         }
     }
 
-    /// Returns a method that averages parameters.
+    /// Creates the entry of a method that averages parameters.
     pub fn averaging<C: AveragingMethod>(
         name: &'static str,
         read: impl Fn(&mut TableReader<'_>) -> C + Send + Sync + 'static,
@@ -75,12 +75,12 @@ impl MethodEntry {
         MethodEntry { name_in_print: Some(name), ..self }
     }
 
-    /// Returns the year of its paper, where its source names one.
+    /// Returns the year of the paper, if the source names one.
     pub fn year(&self) -> Option<u16> {
         family::year(self.source)
     }
 
-    /// Returns requirements of the method with its defaults.
+    /// Returns the requirements of the method with its default settings.
     pub fn requirements(&self) -> Vec<Requirement> {
         defaults(|table| (self.read)(table)).requirements()
     }

@@ -1,14 +1,14 @@
-//! **ER**, experience replay, over FedAvg: every step also learns from samples that the client remembers.
+//! **ER**, experience replay, over FedAvg: every step also trains on samples that the client remembers.
 //!
 //! ```text
-//! client   a step: L = mean CE over batch and draw, or CE(batch) + CE(draw);  the draw is from a reservoir of `buffer_size`
-//!          samples, without replacement; the batch of every step is offered to it     (offered)
+//! client   a step: L = mean CE over batch and draw, or CE(batch) + CE(draw);  the draw is from a reservoir of
+//!          `buffer_size` samples, without replacement; the batch of every step is offered to it     (offered)
 //! server   as FedAvg
 //! ```
-//! With `old_logits = "keep"` all classes seen compete in all of it (the original); masked, those of the task compete
-//! for new samples and all seen for remembered ones (fed-mammoth's style). Samples never travel; a report on privacy or
-//! a comparison with methods that keep none has to name the memory. In one batch with the new samples (`joint`) replay
-//! takes part in the moments of batch norms.
+//! With `old_logits = "keep"` all classes seen compete for all samples (the original); masked, the classes of the task
+//! compete for new samples and all classes seen for remembered ones (as in fed-mammoth). Samples are never sent, but a
+//! report on privacy or a comparison with methods without a memory has to mention it. With `joint`, remembered samples
+//! are in one batch with the new ones and take part in the moments of batch norms.
 
 use super::averaging::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
@@ -32,7 +32,7 @@ pub struct Er {
     pub joint: bool,
 }
 
-/// Clients that remember must come back.
+/// Requires that clients with a memory return.
 pub(super) fn remembering(buffer: Buffer) -> Vec<Requirement> {
     let why = "clients replay remembered samples, but fresh clients have none";
     let returning = || Requirement::returning_clients(why, Some("`method.buffer_size = 0`"));
@@ -43,7 +43,7 @@ impl AveragingMethod for Er {
     type State = ReplayMemory;
     type Memory = ();
 
-    /// Remembered samples move rows of all classes seen.
+    /// Returns FedAvg's parts, which train the rows of all classes seen: remembered samples need them.
     fn parts(&self) -> Parts<'_, ReplayMemory, ()> {
         Parts { trains: TrainedRows::Seen, local: self, ..self.fedavg.base() }
     }
@@ -68,7 +68,7 @@ impl LocalUpdate<ReplayMemory> for Er {
         1
     }
 
-    /// A draw is as large as a batch, but in the first steps.
+    /// Charges a draw per step at its full size, although the first ones are smaller.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let batch = load.plan.batch;
         let draw = self.buffer.drawn(batch, self.buffer.size as usize);

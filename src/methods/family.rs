@@ -1,4 +1,4 @@
-//! Families of methods: what they remember old classes by.
+//! Families of methods, by their approach to forgetting.
 
 /// Approach of a method to forgetting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ impl MethodFamily {
         MethodFamily::Bounds,
     ];
 
-    /// Returns the word of programs.
+    /// Returns the name of the family in lists that programs read.
     pub fn word(self) -> &'static str {
         match self {
             MethodFamily::Averaging => "averaging",
@@ -44,7 +44,7 @@ impl MethodFamily {
         }
     }
 
-    /// Returns the head of a list.
+    /// Returns the heading of the family in lists.
     pub fn title(self) -> &'static str {
         match self {
             MethodFamily::Averaging => "Averaging of parameters",
@@ -58,7 +58,7 @@ impl MethodFamily {
     }
 }
 
-/// Returns the year of a source: that of the venue or of the number at arXiv, whichever comes first.
+/// Returns the year of a source: that of its venue or of its arXiv number, whichever is named first.
 pub(super) fn year(source: &str) -> Option<u16> {
     let mut words = source.split(|c: char| !c.is_ascii_digit() && c != '.').peekable();
     words.find_map(|word| {

@@ -2,21 +2,21 @@
 //!
 //! "Contrastive Prompt for Rehearsal-Free Federated Continual Learning".
 //!
-//! CODA-Prompt's components, whose attention passes a softmax and which are made orthogonal once, with a
-//! contrastive continual loss: it keeps the current model near the aggregated one that the client received and away
-//! from that of the previous task.
+//! The method trains CODA-Prompt's components, with a softmax on attention vectors and orthogonal rows from the start,
+//! and adds a contrastive continual loss, which keeps the current model near the aggregated one that the client
+//! received and away from that of the previous task.
 //!
 //! ```text
 //! client   E epochs: minimize CE over the rows of the current task + C2L(current, received, previous)
 //! server   the components of the task, head <- means weighted by n_m
 //! ```
-//! The previous task's model needs no separate message: its components are among those that travel, frozen. Where
+//! The previous task's model needs no separate message: its components are among those that are sent, frozen. If
 //! clients are at different tasks (`tasks.arrival`), each uses the components of the tasks up to its own, and those of
-//! a task are averaged over the clients that learned it. What a client ahead has as the previous task's model is then
-//! not settled: the group behind still trains those components in the first rounds of a stage, and they are taken as
-//! they are received in each round. (The release means to add the other group's components, but takes the client's own
-//! in their place, and averages over all clients.) Rounds are those of the scenario; the release's early stopping
-//! looks at the training data and is left out.
+//! a task are averaged over the clients that trained it. The previous task's model of a client ahead then still
+//! changes: the clients behind train its components in the first rounds of a stage, and they are used as received in
+//! each round. (The release intends to add the other group's components, but takes the client's own in their place, and
+//! averages over all clients.) Rounds are those of the scenario; the release's early stopping looks at the training
+//! data and is left out.
 
 mod contrast;
 mod objective;
@@ -46,10 +46,10 @@ pub enum C2lForm {
     Off,
 }
 
-/// Source of what the release of Fed-CPrompt has.
+/// Source of defaults that the release sets.
 const RELEASE: &str = "the release of Fed-CPrompt";
 
-/// Source of the rest.
+/// Source of all other defaults.
 const OURS: &str = "our choice; the paper's value is not known";
 
 /// Contrastive continual loss.
@@ -92,12 +92,12 @@ struct FedCPromptTable {
     prompted: Prompted,
 }
 
-/// CODA-Prompt's components with the contrastive continual loss.
+/// CODA-Prompt with the contrastive continual loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FedCPrompt {
-    /// Components as CODA-Prompt has them.
+    /// CODA-Prompt's components and settings.
     pub coda: CodaPrompt,
-    /// The contrastive continual loss.
+    /// Settings of the contrastive continual loss.
     pub c2l: C2l,
 }
 
@@ -134,7 +134,7 @@ impl AveragingMethod for FedCPrompt {
     type State = ();
     type Memory = LatestTask;
 
-    /// Everything but the loss is CODA-Prompt's.
+    /// Returns CODA-Prompt's parts with the contrastive loss.
     fn parts(&self) -> Parts<'_, (), LatestTask> {
         Parts { local: self, ..self.coda.base() }
     }
@@ -156,7 +156,7 @@ impl LocalUpdate<()> for FedCPrompt {
         })
     }
 
-    /// Returns the features of the received and of the previous model.
+    /// Charges forward passes of the received and of the previous model if features are compared.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let passes = match self.c2l.form {
             C2lForm::FeatureHinge | C2lForm::FeatureSoftmax => 2.0,

@@ -1,14 +1,13 @@
-//! **FedAvg** (McMahan et al., AISTATS 2017): every client trains what the server sent on its
-//! shard, the server takes the mean weighted by sample counts.
+//! **FedAvg** (McMahan et al., AISTATS 2017): the server averages the clients' models by sample counts.
 //!
-//! In class-incremental benchmarks it is the lower bound: nothing but the mask of the
-//! loss (only rows of the current task compete) keeps old classes alive.
+//! Every client trains the received model on its shard. In class-incremental benchmarks FedAvg is the lower bound: only
+//! the mask of the loss (rows of the current task compete among themselves) protects earlier classes.
 //!
 //! ```text
 //! client   theta <- down;  E epochs: minimize CE over the rows of the current task, or of all seen
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
 //! ```
-//! `train` says what theta is ([`Trainable`]); FedHAF's module and head make FedHAF's baselines. With
+//! The key `train` chooses the parameters theta ([`Trainable`]); FedHAF's module and head give FedHAF's baselines. With
 //! `old_logits = "keep"`, uniform weights and clipping at 1 it is HePCo's lower bound FedAvg-FT. Clients keep nothing
 //! between rounds.
 
@@ -16,7 +15,7 @@ use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, Parts};
 pub use super::trainable::{Train, Trainable};
 
-/// The `[method]` table of FedAvg: what trains and how clients are averaged, and nothing more.
+/// Settings of FedAvg: the trained parameters and their aggregation.
 pub type FedAvg = Trainable;
 
 impl AveragingMethod for FedAvg {

@@ -5,7 +5,7 @@
 //! server   d = sum_m n_m (theta_m - theta) / sum_m n_m
 //!          v <- beta v + d;  theta <- theta + eta v          with `nesterov`  theta + eta (d + beta v)
 //! ```
-//! Without momentum and with `eta = 1` it is FedAvg, bit for bit. It has no means against forgetting.
+//! Without momentum and with `eta = 1` it is FedAvg, bit for bit. Nothing in it prevents forgetting.
 
 use super::averaging::{ClosedRound, Reset};
 use super::entry::MethodEntry;

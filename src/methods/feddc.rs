@@ -1,6 +1,8 @@
-//! **FedDC** (Gao et al., CVPR 2022): every client remembers how far it has drifted from the server in all its rounds
-//! (`h_m`), pulls `theta + h_m` towards the server's model, corrects its gradient as SCAFFOLD does, and the server adds
-//! the mean drift of all clients to the mean of models. It has no means against forgetting.
+//! **FedDC** (Gao et al., CVPR 2022): clients track and correct their drift from the server's model.
+//!
+//! Every client accumulates its drift over all its rounds (`h_m`), pulls `theta + h_m` towards the server's model, and
+//! corrects its gradient as SCAFFOLD does. The server adds the mean drift of all clients to the mean of models. Nothing
+//! in it prevents forgetting.
 //!
 //! ```text
 //! client   theta <- w;  minimize  CE + alpha_m/2 |theta - (w - h_m)|^2 + <theta, g/omega_m - g_m>
@@ -9,14 +11,14 @@
 //! server   w <- mean theta + (1/N) sum over all clients of h_m;  g <- g + (1/N) sum dg,  N all clients
 //! omega_m = n_m / mean n,  alpha_m = alpha / omega_m
 //! ```
-//! The newest drift counts twice: a round without a pull is not FedAvg's. Every client counts alike in the mean, so
-//! that the server knows the mean drift from it. `mean n` is the task's training samples by all clients, which every
-//! client knows beforehand. `K eta` is, as in the public code, that of the average client at the rate of the first
-//! round, or what was used (`rates`). Gradients are clipped with all terms in them; a weight decay of the optimizer
-//! comes on top. Accuracy is that of `w`, with which clients begin; the release also reports the plain mean of the
-//! round's models and that of all clients' last models.
+//! The newest drift counts twice, so a round without a pull differs from FedAvg's. All clients have equal weights in
+//! the mean, from which the server gets the mean drift. `mean n` is the number of training samples of the task divided
+//! by the number of clients, which every client knows. `K eta` is, as in the public code, that of the average client at
+//! the rate of the first round, or the sum of the rates used (`rates`). Gradients are clipped with all terms included;
+//! weight decay of the optimizer is added afterwards. Accuracy is that of `w`, with which clients begin; the release
+//! also reports the plain mean of the round's models and that of all clients' last models.
 //!
-//! Rows of the head that do not train stay where they are and keep their vectors, drift included. With
+//! Rows of the head that do not train keep their values and their vectors, drift included. With
 //! `variates = "server"` the server keeps `h_m` and `g_m` of all clients and sends each its own.
 
 use candle_core::Tensor;
@@ -64,12 +66,12 @@ pub struct FedDc {
     pub keeping: VectorKeeping,
 }
 
-/// `h_m`, and its mean over all clients.
+/// Name of the drift `h_m`, and of its mean over all clients.
 const DRIFT: &str = "drift";
-/// `g_m` in a download.
+/// Name of a client's `g_m` in a download.
 const OWN: &str = "own";
 
-/// Returns `g/omega_m - g_m`.
+/// Returns the correction `g/omega_m - g_m` of a client's gradient.
 fn slope(known: &Variates<'_>) -> ParameterSet {
     let size = known.relative_size();
     let step = |all: f32, own: f32| (f64::from(all) / size - f64::from(own)) as f32;
@@ -125,7 +127,7 @@ impl ControlVariates for FedDc {
         Ok(Box::new(FedDcObjective(LinearPenalty::new(network, &slopes, &network.rows())?, pull)))
     }
 
-    /// `h_m + D` and `g_m+ = g_m - g/omega_m - D / (K eta)`; `dg = omega_m (g_m+ - g_m)`.
+    /// Computes `h_m + D` and `g_m+ = g_m - g/omega_m - D / (K eta)`; `dg = omega_m (g_m+ - g_m)`.
     fn renewed(
         &self,
         known: &Variates<'_>,
@@ -151,7 +153,7 @@ impl ControlVariates for FedDc {
         (VectorStore::from_iter([(CONTROL, new), (DRIFT, drift)]), change)
     }
 
-    /// `w <- mean theta + mean of all h_m`
+    /// Computes `w <- mean theta + mean of all h_m`; returns the norm of the mean drift.
     fn server_step(
         &self,
         memory: &mut VectorStore,
@@ -170,7 +172,7 @@ impl ControlVariates for FedDc {
     }
 }
 
-/// The cross-entropy, the correction, and the pull of a drifted model to the server's.
+/// Cross-entropy, the linear correction, and the pull of the drifted model to the server's.
 struct FedDcObjective(LinearPenalty, ProximalPenalty);
 
 impl Objective for FedDcObjective {

@@ -1,6 +1,7 @@
-//! **FedLwF-2T** (Usmanova et al., arXiv 2109.04197): learning without forgetting with two teachers, without any
-//! stored sample. The first teacher is the client's own model of an earlier task, the second the model the server
-//! just sent, which knows what other clients learned. With `first_teacher = "server"` clients keep nothing: the first
+//! **FedLwF-2T** (Usmanova et al., arXiv 2109.04197): learning without forgetting, with two teachers.
+//!
+//! No samples are stored. The first teacher is the client's own model of an earlier task, the second the received
+//! model, which contains the training of other clients. With `first_teacher = "server"` clients keep nothing: the first
 //! teacher is the server's model at the end of the task before, sent once per task and client.
 //!
 //! ```text
@@ -8,14 +9,14 @@
 //! afterwards   L = a CE + b KD(own old model) + c KD(received model),  c = 1 - a - b unless it is given
 //! KD(u, s) = mean sum softmax(u/T) log( softmax(u/T) / softmax(s/T) ),  T = 2, without the factor T^2
 //! ```
-//! FedCIL's code has a = b = .33 and c = .34 with Adam, which is blind to the scale of a loss; with SGD such a
-//! cross-entropy learns at a third of FedAvg's rate, unless the three weights are set apart.
+//! FedCIL's code has a = b = .33 and c = .34 with Adam, which does not depend on the scale of a loss; with SGD such a
+//! cross-entropy trains at a third of FedAvg's rate, unless the three weights are set separately.
 //!
-//! Teachers normalize as the student does (`teacher_batch_norm`): by the moments of the batch where it does. Otherwise
-//! the received model, which is the student's own start, would pull at it from the first step on.
+//! Teachers normalize as the student does (`teacher_batch_norm`): by the moments of the batch if it does. Otherwise
+//! the received model, from which the student starts, would pull at it from the first step on.
 //!
-//! A client that took part in no earlier task has no first teacher, and its term is zero. What is kept is the model
-//! after a client's last training, before the server's next mean; the latest one of an earlier task teaches.
+//! A client that took part in no earlier task has no first teacher, and its term is zero. A client keeps the model
+//! after its last training, before the server's next mean; the latest one of an earlier task is the teacher.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Keys, TableReader};
 use crate::wire::{Body, MetaReader, MetaWriter, Saved, WireError};
 
-/// The temperature of both distillations.
+/// Temperature of both distillations.
 const TEMPERATURE: f64 = 2.0;
 
 /// Outputs of the teachers that are distilled.
@@ -112,7 +113,7 @@ impl FedLwf2t {
     }
 }
 
-/// State of a client: its last model, and the last one of an earlier task.
+/// State of a client: its latest model, and the latest one of an earlier task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnModels {
     last: Option<(TaskId, ParameterSet)>,
@@ -120,7 +121,7 @@ pub struct OwnModels {
 }
 
 impl OwnModels {
-    /// Enters a task: the model of an earlier one becomes the teacher.
+    /// Enters a task: a kept model of an earlier task becomes the teacher.
     fn enter(&mut self, task: TaskId) {
         if let Some((_, model)) = self.last.take_if(|(of, _)| *of < task) {
             self.teacher = Some(model);
@@ -156,14 +157,14 @@ impl Saved for OwnModels {
     }
 }
 
-/// A teacher and its weight in the loss. It is asked for the first outputs.
+/// Teacher and its weight in the loss; its outputs are the first ones of the head.
 struct WeightedTeacher {
     teacher: Teacher,
     share: f64,
 }
 
 impl WeightedTeacher {
-    /// Returns its share of the distillation of `logits`.
+    /// Returns the weighted distillation loss of `logits`, a scalar.
     fn loss(
         &self,
         logits: &Tensor,
@@ -180,7 +181,7 @@ impl AveragingMethod for FedLwf2t {
     type State = OwnModels;
     type Memory = ();
 
-    /// All rows seen, or all there are: those that are distilled train.
+    /// Returns FedAvg's parts, which train the head rows of all outputs that are distilled.
     fn parts(&self) -> Parts<'_, OwnModels, ()> {
         let trains = match self.own_teacher {
             OwnTeacher::All => TrainedRows::Carried,
@@ -234,7 +235,7 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         load.with_teachers(teachers, load.passes())
     }
 
-    /// A client with its own teacher must come back.
+    /// Requires that clients return if they keep their own teacher.
     fn requirements(&self) -> Vec<Requirement> {
         let why = "clients distill their own earlier model, but fresh clients have none";
         let instead = Some("`method.first_teacher = \"server\"`");
@@ -253,10 +254,10 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
     }
 }
 
-/// A share of the cross-entropy, and what teachers say.
+/// Weighted cross-entropy, plus the losses of the teachers.
 struct FedLwf2tObjective {
     share: f64,
-    /// The outputs that compete.
+    /// Outputs that compete in the cross-entropy.
     columns: Range<usize>,
     teachers: Vec<WeightedTeacher>,
 }
@@ -265,7 +266,7 @@ impl Objective for FedLwf2tObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, batch) = (pass.logits()?, &pass.step.batch);
         let columns = self.columns.clone();
-        // A product with zero is cut out of candle's graph, and a client may have no other teacher.
+        // Candle drops products with zero from its graph, and the client may have no teacher.
         let mut loss = match self.share {
             0.0 => ops::sum_all(&logits.sub(&logits)?)?,
             1.0 => ops::cross_entropy(&logits, batch.labels(), columns)?,
@@ -279,7 +280,7 @@ impl Objective for FedLwf2tObjective {
 }
 
 impl FedLwf2t {
-    /// Teacher; none in the first task.
+    /// Returns the teachers of a member: none in the first task, two at most.
     fn teachers(
         &self,
         member: &PackClient<'_, OwnModels>,
@@ -321,12 +322,12 @@ impl FedLwf2t {
         self.beta > 0.0 && self.first_teacher == FirstTeacher::Server
     }
 
-    /// Returns true if `c` is greater than the rounding error of 1.
+    /// Returns true if the received model is a teacher: `c` exceeds the rounding error of `1 - a - b`.
     fn received_teaches(&self) -> bool {
         self.weight_of_received() > 1e-9
     }
 
-    /// Returns `c`.
+    /// Returns the weight `c` of the received model.
     fn weight_of_received(&self) -> f64 {
         self.gamma.unwrap_or(1.0 - self.alpha - self.beta)
     }

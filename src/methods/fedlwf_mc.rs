@@ -8,8 +8,8 @@
 //!          L = BCE(sigmoid(z), g) over all columns seen,  g = sigmoid(z_old) of old ones, one-hot of new ones
 //! server   as FedAvg;  as a task ends  theta_old <- theta
 //! ```
-//! In the first task there is no teacher: it is a logistic regression per class. The teacher is a server's object, as
-//! LwF's is.
+//! In the first task there is no teacher: each class has a logistic regression. The teacher is the server's model, as
+//! in LwF.
 
 use candle_core::Tensor;
 
@@ -74,15 +74,15 @@ impl LocalUpdate<()> for FedLwfMc {
     }
 }
 
-/// Loss of the labels and of the teacher.
+/// Sigmoid cross-entropy with labels of new classes and the teacher's outputs of old ones as targets.
 struct FedLwfMcObjective {
     classes: ClassReduction,
-    /// Teacher; none in the first task.
+    /// Previous task's model; `None` in the first task.
     teacher: Option<Teacher>,
 }
 
 impl Objective for FedLwfMcObjective {
-    /// Returns `BCE(sigmoid(z), g)`.
+    /// Returns `BCE(sigmoid(z), g)` of each member, `(members)`.
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, step) = (pass.pack_logits()?.logits, pass.step);
         let (labels, width) = (step.batch.labels(), logits.dim(1)?);

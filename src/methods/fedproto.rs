@@ -1,5 +1,7 @@
-//! **FedProto** (Tan et al., AAAI 2022) with a shared model: FedAvg whose clients draw the mean feature of each class
-//! towards the mean over all clients of the round before, its prototype.
+//! **FedProto** (Tan et al., AAAI 2022) with a shared model: FedAvg that pulls class features to prototypes.
+//!
+//! The prototype of a class is the mean of its features over all clients of the round before; clients pull their own
+//! mean feature towards it.
 //!
 //! ```text
 //! client   theta, p <- down;  minimize  CE + lambda sum_c 1/d |p_c - mean of f(x_i) over the batch's samples of c|^2
@@ -8,15 +10,16 @@
 //! ```
 //! The sum is over the classes of a batch that have a prototype: in the first round of a task none has, and the round
 //! is FedAvg's. A class that no client reports in a round keeps its prototype. Prototypes of a task are of no use in
-//! the next one, so old classes are protected by nothing.
+//! the next one, so nothing protects old classes.
 //!
-//! In the paper only prototypes travel and models stay their clients' own; averaging them, too, is what HGP's benchmark
-//! does. Features for prototypes are those of the statistics transform.
+//! In the paper only prototypes are sent, and every client has its own model; HGP's benchmark averages the models, too.
+//! Features for prototypes are those of the statistics transform.
 //!
-//! The authors' release differs in four choices: each sample is drawn to its class's prototype (`distance = "samples"`,
-//! `weight = 1`), a prototype is the plain mean over clients (`prototype_weighting = "uniform"`), features for it are
-//! those of training, in the last epoch (nearest to it: `data.statistics.transform = "train"`), and each client answers
-//! with its own model, which is not offered.
+//! The authors' release differs in four choices: each sample is pulled to the prototype of its class
+//! (`distance = "samples"`, `weight = 1`), a prototype is the plain mean over clients
+//! (`prototype_weighting = "uniform"`), features for it are those of training, in the last epoch (nearest to it:
+//! `data.statistics.transform = "train"`), and each client is evaluated with its own model, which is not available
+//! here.
 
 use candle_core::Tensor;
 
@@ -40,7 +43,7 @@ use crate::policy::{
 use crate::scenario::reader::Keys;
 use crate::wire::Section;
 
-/// Origin of the defaults.
+/// Source of the defaults.
 const CODE: &str = "the code of HGP's benchmark";
 
 /// Keys of the `[method]` table of FedProto.
@@ -71,12 +74,12 @@ pub struct FedProto {
 }
 
 impl FedProto {
-    /// Returns true if prototypes travel: they do not if the loss has no weight for them.
+    /// Returns true if the loss has a term for prototypes, so that they are sent.
     fn pulls(&self) -> bool {
         self.weight > 0.0
     }
 
-    /// Returns true if a download holds prototypes: not in the first round of a task.
+    /// Returns true if a download contains prototypes: in all rounds of a task but the first.
     fn sends_prototypes(&self, round_in_phase: u32) -> bool {
         self.pulls() && round_in_phase > 0
     }
@@ -92,7 +95,7 @@ impl AveragingMethod for FedProto {
 }
 
 impl DescribesClasses for FedProto {
-    /// Returns the means of the features of every class that the client holds.
+    /// Describes every class that the client holds by its mean feature.
     fn descriptions(&self) -> Descriptions {
         Descriptions { used: self.pulls(), least: 1, spread: None }
     }
@@ -137,7 +140,7 @@ impl LocalUpdate<()> for FedProto {
         pack: &[PackClient<'_, ()>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        // All members of a pack receive the same.
+        // All members of a pack have equal downloads.
         let first = first_of(pack)?;
         let known = MeanPrototypes::from_download(first.download, &first.participant.view)?;
         Ok(Box::new(FedProtoObjective { weight: self.weight, distance: self.distance, known }))
@@ -155,7 +158,7 @@ impl LocalUpdate<()> for FedProto {
 }
 
 impl ServerUpdate<MeanPrototypes> for FedProto {
-    /// The memory learns how wide features are.
+    /// Sets the width of prototypes, which depends on the model.
     fn begin_task(&self, start: TaskStart<'_>, known: &mut MeanPrototypes, _: &mut ParameterSet) {
         known.dim = self.feature_width(start.model);
     }
@@ -171,7 +174,7 @@ impl ServerUpdate<MeanPrototypes> for FedProto {
     }
 }
 
-/// The cross-entropy, and the pull towards prototypes.
+/// Cross-entropy plus the pull of features to prototypes.
 struct FedProtoObjective {
     weight: f64,
     distance: ProtoDistance,

@@ -1,12 +1,13 @@
-//! Keys of `[method.first]`: the method that adapts the features which another one learns on.
+//! Keys of `[method.first]`: the method of the first task, on whose frozen features another method trains.
 
 use crate::scenario::reader::Keys;
 
-/// In `[method.first]`: features as the backbone has them.
+/// Value of `name` in `[method.first]` for the features of the backbone as it is.
 pub(super) const NO_FIRST: &str = "none";
 
-/// Returns the default method that adapts the features of a kind of backbone in the first task. A backbone that starts
-/// from scratch has to be trained.
+/// Returns the default method of the first task for a kind of backbone.
+///
+/// A residual network starts from scratch, so it has to be trained; a transformer gets adapters.
 fn first_on(backbone: &str) -> &'static str {
     match backbone {
         "vit" => "adapter",

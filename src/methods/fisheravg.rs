@@ -1,16 +1,18 @@
-//! **FisherAVG** (Matena and Raffel, NeurIPS 2022): FedAvg in which every number of every client counts by how much the
-//! client's own answers depend on it, so that whom a weight matters to decides it. Nothing is done against forgetting.
+//! **FisherAVG** (Matena and Raffel, NeurIPS 2022): FedAvg weighted elementwise by Fisher information.
+//!
+//! An element of a client's parameters counts by how much the client's outputs depend on it. Nothing in the method
+//! prevents forgetting.
 //!
 //! ```text
 //! client   theta_m <- FedAvg's training
 //!          F_m = sum over (x, y) of its samples  p(y|x) (grad log p(y|x))^2    at theta_m, one sample at a time
-//! server   theta = sum_m (F_m + e) theta_m / sum_m (F_m + e),  e = 1e-12,     number by number
+//! server   theta = sum_m (F_m + e) theta_m / sum_m (F_m + e),  e = 1e-12,     elementwise
 //! ```
-//! `p` is the softmax over the rows that train. Sample counts enter through the sums; with `weights = "uniform"` each
-//! `F_m` is divided by its samples, and every client has the same say. Where no client's outputs depend on a number,
-//! `e` makes it the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for
-//! which uploads then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with
-//! it the Fisher.
+//! `p` is the softmax over the rows that train. Sample counts enter through the sums; with
+//! `client_weighting = "uniform"` each `F_m` is divided by its number of samples, so that clients have equal weights.
+//! If no client's outputs depend on an element, `e` makes its mean a plain one. Running statistics of batch norms have
+//! no Fisher information and are averaged as by FedAvg; uploads then contain the sample count. For confident, correct
+//! predictions the gradient vanishes, and with it the Fisher information.
 //!
 //! The benchmark's code takes labels modulo the number of the task's classes in this pass (`labels = "modulo"`), not in
 //! training. Its pass sees images in [0, 1], neither cropped nor normalized (`data.statistics.transform = "raw"`).
@@ -27,7 +29,7 @@ use crate::policy::{ExchangeFacts, ModelFacts, PolicyError, TensorSpec};
 use crate::scenario::reader::Keys;
 use crate::wire::Section;
 
-/// Prefix of the names of Fisher tensors.
+/// Name prefix of the tensors with Fisher information.
 pub const FISHER: &str = "fisher/";
 
 /// Keys of the `[method]` table of FisherAVG.
@@ -45,7 +47,7 @@ pub struct FisherAvg {
 }
 
 impl FisherAvg {
-    /// Returns true if any parameter is averaged by numbers of samples.
+    /// Returns true if any parameter is averaged by sample counts: running statistics are.
     fn counts(&self, model: &ModelFacts) -> bool {
         self.fedavg.parameters(model).iter().any(|parameter| is_buffer(&parameter.name))
     }
@@ -98,7 +100,7 @@ impl UploadExtras<()> for FisherAvg {
         Ok(sum.scaled(factor, f64::INFINITY, &trained.parameters))
     }
 
-    /// One pass for the Fisher.
+    /// Charges one pass over the samples for the Fisher information.
     fn work(&self, samples: usize) -> f64 {
         samples as f64
     }

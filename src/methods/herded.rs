@@ -6,7 +6,7 @@ use crate::data::Shard;
 use crate::learning::Classifier;
 use crate::policy::{ModelFacts, PolicyError, RunContext};
 
-/// Samples of a class and their features, one behind the other.
+/// Samples of one class with their features, concatenated.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     pub samples: Vec<u32>,
@@ -20,7 +20,9 @@ impl Candidates {
     }
 }
 
-/// Returns the features of a shard by this model, as statistics passes see its samples, by head row.
+/// Returns the candidates of a shard by head row.
+///
+/// Features are those of this model under the statistics transform.
 ///
 /// # Errors
 /// When a sample cannot be read, or does not fit the model.
@@ -43,18 +45,18 @@ pub(super) fn features_by_row(
     Ok(classes)
 }
 
-/// Returns the exemplars that a client is assumed to hold after this number of tasks.
+/// Returns the number of exemplars that a client is assumed to hold after `tasks` tasks.
 ///
-/// The number is for virtual time, which knows no earlier shards: as if the client had held as many samples of every
-/// task as of this one, at most its budget.
+/// Virtual time does not know earlier shards: it assumes that the client had as many samples of every task as of this
+/// one, and at most its budget.
 pub(super) fn exemplars_after(tasks: usize, samples: usize, budget: usize) -> usize {
     budget.min(samples.saturating_mul(tasks))
 }
 
-/// Returns the sample passes of choosing exemplars among samples of this number of classes.
+/// Returns the sample passes of choosing exemplars among the samples of `classes` new classes.
 ///
-/// They and all classes before have a budget: a forward pass of each sample, and for every choice the distance of all
-/// of its class.
+/// The budget is divided among all `seen` classes. A sample costs a forward pass; a choice costs the distances of all
+/// samples of its class.
 pub(super) fn choosing_work(
     model: &ModelFacts,
     samples: usize,
@@ -65,9 +67,9 @@ pub(super) fn choosing_work(
     herding_work(model, samples, each)
 }
 
-/// Returns the sample passes of choosing this number of exemplars of each class among samples.
+/// Returns the sample passes of choosing `each` exemplars of every class by herding.
 ///
-/// These are a forward pass of each sample and, for every choice, the distance of all samples of its class.
+/// A sample costs a forward pass; a choice costs the distances of all samples of its class.
 pub(super) fn herding_work(model: &ModelFacts, samples: usize, each: usize) -> f64 {
     let distances = samples as f64 * each as f64 * model.backbone.dim() as f64;
     samples as f64 / 3.0 + model.passes(distances)

@@ -29,7 +29,7 @@ pub struct Joint {
     pub keep_optimizer: bool,
 }
 
-/// The optimizer between rounds; `None` before the first.
+/// Optimizer state between rounds; `None` before the first.
 #[derive(Clone, Debug, Default)]
 pub struct JointState(Option<OptimizerState>);
 
@@ -121,7 +121,7 @@ impl LocalUpdate<JointState> for Joint {
         1
     }
 
-    /// One site, one task, which is asked again and again.
+    /// Requires one client, one task, and a client that returns in every round.
     fn requirements(&self) -> Vec<Requirement> {
         let (what, instead) = ("joint training", "use \"fedavg\" for several sites and one task");
         vec![
@@ -139,7 +139,7 @@ impl LocalUpdate<JointState> for Joint {
     }
 }
 
-/// Refuses several tasks.
+/// Returns an error if the scenario has several tasks.
 fn has_one_task(scenario: &Scenario) -> Option<RequirementError> {
     let count = scenario.tasks.count();
     (count != 1).then(|| {

@@ -9,8 +9,8 @@
 //! client   E epochs: minimize CE over the rows of the current task - w mean_i sum_(k in top) cos(q_i, key_k)
 //! server   pool, keys, head <- means weighted by n_m; nothing happens between tasks
 //! ```
-//! `w` is `pull_weight`. The benchmark's code leaves the pull term out, so that keys stay as drawn: that is
-//! the default, and 0.1 is the method. `chosen_K` in the journal is the share of a client's selections that
+//! `w` is `pull_weight`. The benchmark's code leaves the pull term out, so that keys stay as drawn: that is the
+//! default, and 0.1 is the method. The metric `chosen_K` in the journal is the fraction of a client's selections that
 //! fell on prompt `K`.
 
 use std::sync::{Arc, OnceLock};
@@ -32,7 +32,7 @@ use crate::policy::{Metrics, ModelFacts, Participant, PolicyError, RunContext, W
 use crate::scenario::RequirementError;
 use crate::scenario::reader::{Choice, Keys};
 
-/// Most prompts a pool may have.
+/// Largest pool that is allowed, in prompts.
 const LARGEST_POOL: u32 = 1_000;
 
 /// Positions of prompt tokens.
@@ -83,7 +83,7 @@ pub struct L2p {
 }
 
 impl L2p {
-    /// Positions of the tokens of an image; the offsets are `N(0, 0.02^2)` and never trained.
+    /// Returns the positions of prompt tokens; the offsets are `N(0, 0.02^2)` and never trained.
     fn position(&self, dim: usize) -> PromptPosition {
         let tokens = (self.top * self.prompt_len) as usize;
         match self.prompt_pos {
@@ -111,7 +111,7 @@ impl AveragingMethod for L2p {
 }
 
 impl ModelAdaptation for L2p {
-    /// All tasks share the pool.
+    /// Returns the pool, its keys and the head, which all tasks share.
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let (pool, length, dim) =
             (self.pool as usize, self.prompt_len as usize, model.backbone.dim());
@@ -129,7 +129,7 @@ impl ModelAdaptation for L2p {
         Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))
     }
 
-    /// Prompts need blocks, and a selection prompts to choose from.
+    /// Requires blocks for prompts, and a pool with at least `top` prompts.
     fn requirements(&self) -> Vec<Requirement> {
         let (top, pool) = (self.top, self.pool);
         let selection = Requirement::new(move |_| {
@@ -142,13 +142,13 @@ impl ModelAdaptation for L2p {
         vec![prompted::blocks(), selection]
     }
 
-    /// Keys that nothing pulls need no way back.
+    /// Leaves keys out of uploads if no term pulls them, since they do not change.
     fn takes_part(&self, query: &RowQuery<'_>, name: &str) -> bool {
         let all = query.direction != RowPurpose::Up || query.model.form == WireForm::Full;
         all || name != KEYS || self.pull_weight > 0.0
     }
 
-    /// Tokens in front of the others, in every block, and the similarities with all keys.
+    /// Returns the multiplications of the prompt tokens in every block, and of similarities with keys.
     fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
         let (backbone, rows) = (&model.backbone, (self.top * self.prompt_len) as usize);
         backbone.blocks() as f64 * backbone.cost_of_more_tokens(rows)
@@ -174,7 +174,7 @@ impl ModelAdaptation for L2p {
         self.prompted.settings()
     }
 
-    /// Returns the share of selections of every prompt.
+    /// Returns the fraction of selections that fell on each prompt.
     fn metrics(
         &self,
         _model: &ModelFacts,
@@ -188,7 +188,7 @@ impl ModelAdaptation for L2p {
     }
 }
 
-/// Returns `chosen_00`, `chosen_01`, ...
+/// Returns the names of metrics `chosen_00`, `chosen_01`, ...
 fn metric_names() -> &'static [String] {
     static NAMES: OnceLock<Vec<String>> = OnceLock::new();
     NAMES.get_or_init(|| (0..LARGEST_POOL).map(|k| format!("chosen_{k:02}")).collect())

@@ -8,13 +8,14 @@ use crate::learning::fisher::{FisherDiagonal, FisherForm, FisherPass};
 use crate::model::ParameterSet;
 use crate::policy::{PolicyError, RunContext};
 
-/// Source of the form that they have by default.
+/// Source of the default form of the Fisher information, for the methods that send it.
 pub(super) const FORM_SOURCE: &str =
     "fed-mammoth; Matena and Raffel define the expectation over labels";
 
-/// Computes the Fisher of a model with these parameters on the samples of a shard.
+/// Returns the Fisher information of a model with these parameters on the samples of a shard.
 ///
-/// The head rows `rows` compete; samples are as statistics passes see them, with `labels` in the task of `view`.
+/// The head rows `rows` compete in the softmax. Samples pass the statistics transform, with `labels` of the task of
+/// `view`.
 pub(super) fn local_fisher(
     (form, labels, view): (FisherForm, TaskLabels, &TaskView),
     (parameters, rows): (&ParameterSet, Range<usize>),

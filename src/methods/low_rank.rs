@@ -1,10 +1,10 @@
-//! Keys of the places of LoRA pairs, for all methods that train some.
+//! Keys of the rank and places of LoRA pairs, for all methods that train some.
 
 use crate::model::{LoraPlace, LoraShape, VitConfig};
 use crate::policy::ModelFacts;
 use crate::scenario::reader::{Keys, TableReader};
 
-/// Number of blocks that no transformer exceeds.
+/// Number of blocks above the depth of any transformer.
 pub(super) const ALL_BLOCKS: u32 = 99;
 
 /// LoRA pairs in the blocks of a transformer, with these key names and defaults.
@@ -44,7 +44,7 @@ impl LowRank {
         }
     }
 
-    /// Returns their shapes in such a model; none where it has no blocks.
+    /// Returns the shapes of the pairs in a model; none if it has no blocks.
     pub(super) fn shape(&self, model: &ModelFacts, tasks: Option<usize>) -> LoraShape {
         let vit = model.backbone.vit().copied();
         let none = VitConfig { depth: 0, ..VitConfig::default() };

@@ -1,19 +1,19 @@
-//! **LwF**, learning without forgetting (Li and Hoiem, TPAMI 2017): FedAvg whose clients also learn what the previous
-//! task's model answers to the new images.
+//! **LwF**, learning without forgetting (Li and Hoiem, TPAMI 2017): FedAvg whose clients also distill the outputs of
+//! the previous task's model on new images.
 //!
 //! ```text
 //! client   theta <- down, theta_old <- the server's model at the end of the task before (sent once per task)
 //!          L = CE + alpha H(q_old, q),  q = softmax(z / T) over the old columns,  H(q, p) = -mean sum q log p
 //! server   as FedAvg;  as a task ends  theta_old <- theta
 //! ```
-//! The loss has no factor `T^2`. In the first task there is no teacher: LwF is FedAvg. The teacher is a server's
-//! object: a client that takes part for the first time gets it, and clients keep nothing.
+//! The loss has no factor `T^2`. In the first task there is no teacher: LwF is FedAvg. The teacher is an asset: a
+//! client that takes part in a task for the first time gets it, and clients keep nothing.
 //! [`FedLwfMc`](super::fedlwf_mc::FedLwfMc) is the form with one sigmoid per class.
 //!
 //! HGP's benchmark distills the columns of the *current* task (`columns = "current"`), on which the old model's rows
 //! have their start values: nothing about old classes is distilled. The Fed-LWF row of STSA is `weight = 3`, uniform
-//! means and plain SGD. With `columns = "old"` rows of old classes move, in the loss of the cross-entropy they do not
-//! compete.
+//! means and plain SGD. With `columns = "old"` rows of old classes are trained by the distillation, but do not compete
+//! in the cross-entropy.
 
 use std::ops::Range;
 
@@ -82,7 +82,7 @@ impl Lwf {
         self.weight != 0.0
     }
 
-    /// Returns the columns that the teacher answers for.
+    /// Returns the columns whose teacher outputs are distilled.
     fn taught(&self, view: &TaskView) -> Range<usize> {
         match self.columns {
             DistilledColumns::Current => view.rows.clone(),
@@ -95,7 +95,7 @@ impl AveragingMethod for Lwf {
     type State = ();
     type Memory = ();
 
-    /// Returns FedAvg's parts with the previous model; rows that compete or are distilled train.
+    /// Returns FedAvg's parts with the previous model; rows that compete or are distilled are trained.
     fn parts(&self) -> Parts<'_, (), ()> {
         let trains = match self.columns {
             DistilledColumns::Old if self.distils() => TrainedRows::Seen,
@@ -138,9 +138,9 @@ impl LocalUpdate<()> for Lwf {
     }
 }
 
-/// Loss of the labels and of the teacher. Columns are head rows; logits begin at the first that trains.
+/// Loss of labels and teacher, on logits whose columns start at the first head row that trains.
 struct LwfObjective {
-    /// `alpha`, `T`, and how answers are compared.
+    /// Weight `alpha`, temperature `T`, and the distance between outputs.
     distils: (f64, f64, Distillation),
     rows: Range<usize>,
     compete: Range<usize>,
@@ -149,14 +149,14 @@ struct LwfObjective {
 }
 
 impl LwfObjective {
-    /// Returns the columns among the rows that train.
+    /// Returns head rows as columns of the logits.
     fn own(&self, columns: Range<usize>) -> Range<usize> {
         columns.start - self.rows.start..columns.end - self.rows.start
     }
 }
 
 impl Objective for LwfObjective {
-    /// Returns `CE + alpha H(q_old, q)`.
+    /// Returns the losses `CE + alpha H(q_old, q)` of the pack's members.
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, step) = (pass.pack_logits()?.logits, pass.step);
         let labels = step.batch.labels().iter().map(|row| row - self.rows.start as u32);

@@ -1,5 +1,4 @@
-//! Federated methods, one folder or file each. Nothing here knows actors, files or the command
-//! line.
+//! Federated methods, one folder or file each. Nothing here uses actors, files or the command line.
 
 pub mod adapter;
 pub mod averaging;

@@ -1,9 +1,9 @@
-//! **Oracle**: nothing is thrown away. In every task there is all data of the tasks so far, and all classes seen
-//! compete: the upper bound that FedHAF's tables call Oracle, along the same tasks as all other methods.
+//! **Oracle**: no data is discarded. A task has all data of the tasks so far, and all classes seen compete: the upper
+//! bound that FedHAF's tables call Oracle, along the same tasks as all other methods.
 //!
 //! `site = "central"` is one site with all data of all clients, which sends nothing; `site = "clients"` is the
-//! federated bound of MFCL's code: every client trains on what it has held in all tasks so far.
-//! [`joint`](super::joint) is its end: all classes at once.
+//! federated bound of MFCL's code: every client trains on what it has held in all tasks so far. [`joint`](super::joint)
+//! is its last stage alone: all classes at once.
 
 use std::sync::Arc;
 
@@ -74,12 +74,12 @@ impl LocalUpdate<HeldSamples> for Oracle {
         1
     }
 
-    /// Takes earlier tasks of a client to have been as large as this one.
+    /// Returns the passes over all data so far, if a client's earlier tasks were as large as this one.
     fn work(&self, load: &Workload<'_>) -> f64 {
         load.passes_over(load.samples * (load.participant.view.task.index() + 1))
     }
 
-    /// One site is one client, and a client that keeps everything must come back.
+    /// Requires one client if the site is central, and clients that return, since they keep all data.
     fn requirements(&self) -> Vec<Requirement> {
         let one_site = || Requirement::one_site("a central oracle", "`method.site = \"clients\"`");
         let why = "an oracle keeps all earlier data, but fresh clients never come back";

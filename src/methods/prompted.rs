@@ -1,5 +1,5 @@
-//! Common parts of methods with query-dependent prompts. They average prompts and a linear head on a frozen
-//! transformer, cut into tasks. Each method defines its prompts, their rows of a task, and their use.
+//! Common parts of methods with query-dependent prompts. They average prompts, cut into tasks, and a linear head on a
+//! frozen transformer. Each method defines its prompts, their rows of a task, and their use.
 //!
 //! ```text
 //! client   prompts, head <- down;  E epochs: minimize CE over the rows of the current task + the method's loss
@@ -25,13 +25,13 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, ModelFacts};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// Requires blocks that prompts live in.
+/// Returns the requirement of a transformer, in whose blocks prompts are.
 pub(super) fn blocks() -> Requirement {
     let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
     Requirement::blocks("a prompt", instead)
 }
 
-/// Refuses a prefix prompt of which keys and values would not get as many rows.
+/// Rejects a prefix prompt with an odd number of rows, half of which are keys and half values.
 pub(super) fn prompt_has_halves(table: &mut TableReader<'_>, prompt_len: u32) {
     if !prompt_len.is_multiple_of(2) {
         let message = format!("`prompt_len = {prompt_len}` cannot be split into two halves");
@@ -39,7 +39,7 @@ pub(super) fn prompt_has_halves(table: &mut TableReader<'_>, prompt_len: u32) {
     }
 }
 
-/// State of their servers and clients.
+/// State that servers and clients of these methods keep, for the registry.
 pub(super) const STATE: &str = "server: all prompts and the head; client: nothing";
 
 /// Prompts in messages.
@@ -76,7 +76,7 @@ pub struct Prompted {
 }
 
 impl Prompted {
-    /// Returns the parts of FedAvg on such prompts.
+    /// Returns the parts of FedAvg for an adaptation with prompts, with queries computed before training.
     pub(super) fn base<'m, S: ClientState, M: ServerState>(
         &self,
         prompts: &'m dyn ModelAdaptation,
@@ -85,23 +85,25 @@ impl Prompted {
         Parts { local: &QueriedTraining, ..Parts::fedavg(prompts, averaging) }
     }
 
-    /// Returns the settings of a training with queries.
+    /// Returns the settings of training with prompts that depend on queries.
     pub(super) fn settings(&self) -> TrainingSettings {
         TrainingSettings { query: Some(self.query), ..TrainingSettings::default() }
     }
 
-    /// Returns the head as it starts.
+    /// Returns the initial head, drawn at `init`.
     pub(super) fn initial_head(&self, model: &ModelFacts, init: StreamKey) -> ParameterSet {
         self.head_init.parameters(model.classes, model.backbone.dim(), init)
     }
 }
 
-/// Prompts besides a head; rows of tasks and classes are averaged over the clients that trained them.
+/// Adds a linear head to prompts; rows are averaged over the clients that trained them.
 pub(super) fn with_head(prompts: Parameters, model: &ModelFacts) -> Parameters {
     prompts.head(HeadKind::Linear, model.classes, model.backbone.dim()).averaged_by_owner()
 }
 
-/// Start values: prompts uniform on -1..1, drawn at step 1, 2, ... in the order of their declaration, and the head.
+/// Returns start values: prompts uniform on -1..1, and the head.
+///
+/// Prompts are drawn at steps 1, 2, ... of `init`, in the order of their declaration.
 pub(super) fn initial(
     all: &Parameters,
     model: &ModelFacts,
@@ -124,8 +126,9 @@ impl<S> LocalUpdate<S> for QueriedTraining {
     }
 }
 
-/// Returns the sample passes of a participant: training, a third of a training pass for every further forward pass
-/// besides it, and one forward pass for the queries.
+/// Returns the sample passes of a participant: training, and one forward pass for the queries.
+///
+/// `passes` are further forward passes per training pass, a third of a training pass each.
 pub(super) fn work(load: &Workload<'_>, passes: f64) -> f64 {
     load.samples as f64 * (f64::from(load.plan.epochs) * (1.0 + passes / 3.0) + 1.0 / 3.0)
 }

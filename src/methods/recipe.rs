@@ -1,4 +1,4 @@
-//! Methods with their settings read.
+//! Recipes: methods whose keys are read, and which are not built yet.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use super::averaging::Averager;
 use super::parts::AveragingMethod;
 use crate::policy::{Method, ModelFacts};
 
-/// A method with its settings read, to be built for a model.
+/// Method whose keys are read, to be built for a model.
 pub trait Recipe: Send + Sync {
     /// Returns the method for a model of these dimensions.
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method>;
 
-    /// Returns requirements on a scenario.
+    /// Returns the method's requirements on a scenario.
     fn requirements(&self) -> Vec<Requirement> {
         Vec::new()
     }
 
-    /// Returns the method whose features it learns on, where it has one.
+    /// Returns the first method, on whose features this one runs; `None` if it runs alone.
     fn first(&self) -> Option<&dyn Recipe> {
         None
     }
 }
 
-/// A method that averages parameters, with its settings read.
+/// Recipe of a method that averages parameters, from its `[method]` table.
 pub(super) struct Averages<C>(pub C);
 
 impl<C: AveragingMethod> Recipe for Averages<C> {
@@ -36,7 +36,7 @@ impl<C: AveragingMethod> Recipe for Averages<C> {
     }
 }
 
-/// A method without requirements.
+/// Recipe of a method without requirements.
 impl<F: Fn(&ModelFacts) -> Arc<dyn Method> + Send + Sync> Recipe for F {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         self(facts)

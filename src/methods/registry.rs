@@ -27,7 +27,7 @@ use crate::policy::{Method, ModelFacts};
 use crate::scenario::reader::{TableReader, nearest};
 use crate::scenario::{ChosenMethod, MethodCatalogue, MethodSection, ScenarioError};
 
-/// A name that no method has.
+/// Error for a name that no method has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no method `{name}`; {help}")]
 pub struct UnknownMethod {
@@ -35,7 +35,7 @@ pub struct UnknownMethod {
     help: String,
 }
 
-/// All methods a program knows. A clone costs nothing.
+/// Registry of the methods that a program knows; clones share them.
 #[derive(Clone)]
 pub struct Registry {
     entries: Arc<Vec<MethodEntry>>,
@@ -84,7 +84,7 @@ impl Registry {
     /// Builds the method of a scenario for a model.
     ///
     /// # Errors
-    /// None for a section that came out of a scenario file read with this registry.
+    /// When the section was not read with this registry and does not fit the method.
     pub fn build(
         &self,
         section: &MethodSection,
@@ -98,8 +98,10 @@ impl Registry {
         Ok(recipe.build(facts))
     }
 
-    /// Reads the keys of a method and, before one on features, of the method that adapts them. Asked for names that it
-    /// knows.
+    /// Reads the keys of a method and, for a method on features, those of `[method.first]`.
+    ///
+    /// # Panics
+    /// When the registry has no method of this name; the reader checks it before.
     fn recipe(&self, name: &str, backbone: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         let entry = entry.expect("the reader asks for methods of the list");

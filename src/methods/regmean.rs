@@ -1,5 +1,5 @@
-//! **RegMean** (Jin et al., ICLR 2023): FedAvg whose server merges every linear layer so that it answers on each
-//! client's inputs as that client's own layer does, in the sense of least squares. Nothing is done against forgetting.
+//! **RegMean** (Jin et al., ICLR 2023): FedAvg whose server merges every linear layer by least squares: its outputs on
+//! each client's inputs fit those of that client's own layer. It has no means against forgetting.
 //!
 //! ```text
 //! client   theta_m <- FedAvg's training;  one more pass over its samples, without gradients:
@@ -7,9 +7,9 @@
 //! server   W <- (sum_m W_m G_m) (sum_m G_m)^+  of every linear layer;  everything else as FedAvg
 //! ```
 //! Linear layers are those of a transformer's blocks, where `train = "all"`, and the head; patch embeddings, norms,
-//! biases and convolutions are averaged. How much a client counts is in `G`, which grows with its samples. Samples of
-//! the pass are augmented as in training. Where no client has inputs the pseudo-inverse gives weight zero, as the
-//! public code has it; `unseen = "keep"` leaves what was there.
+//! biases and convolutions are averaged. The weight of a client is in `G`, which grows with its samples. Samples of the
+//! pass are augmented as in training. Where no client has inputs the pseudo-inverse gives weight zero, as the public
+//! code has it; `unseen = "keep"` leaves what was there.
 //!
 //! On ViT-B/16 the matrices are 540 MB of an upload (270 MB with `symmetric = true`); the server adds up
 //! products and matrices as uploads arrive and keeps no upload.
@@ -31,7 +31,7 @@ use crate::policy::{
 use crate::scenario::reader::{Keys, TableReader};
 use crate::wire::{Kind, Section};
 
-/// Origin of the factors on off-diagonals.
+/// Source of the default factors on off-diagonals.
 const GAMMAS: &str = "HGP's tables for CIFAR-100; 0.1 for its other data sets";
 
 /// Keys of the `[method]` table of RegMean.
@@ -83,7 +83,7 @@ impl UploadExtras<()> for RegMean {
         [sample_count()].into_iter().chain(moments).collect()
     }
 
-    /// Moments of the inputs of the model as it was just trained here.
+    /// Returns the sample count, and the moments of the inputs of the model that was just trained.
     fn sections(
         &self,
         context: &ClientContext<'_>,
@@ -99,12 +99,12 @@ impl UploadExtras<()> for RegMean {
         Ok(vec![said])
     }
 
-    /// One forward pass for the moments.
+    /// Returns the passes of one forward pass, for the moments.
     fn work(&self, samples: usize) -> f64 {
         samples as f64 / 3.0
     }
 
-    /// The moments.
+    /// Returns the passes of the moments' products.
     fn model_work(&self, model: &ModelFacts, samples: usize) -> f64 {
         let layers = self.layers(model);
         let moments: f64 = layers.iter().map(|layer| self.statistics.measuring(layer)).sum();
@@ -161,7 +161,7 @@ impl ServerUpdate<()> for RegMean {
         Ok(Vec::new())
     }
 
-    /// The weights of every update after its moments, and the merge.
+    /// Returns the work of multiplying every update's weights by its moments, and of the merge.
     fn work(&self, model: &ModelFacts, _round: &RoundContext, updates: usize) -> f64 {
         let of = |layer: &Layer| {
             let product = self.statistics.product(layer, layer.outputs);
@@ -170,7 +170,7 @@ impl ServerUpdate<()> for RegMean {
         model.passes(self.layers(model).iter().map(of).sum())
     }
 
-    /// The parameters, and in a round the sums of products and moments, in f64.
+    /// Returns the memory of the parameters (f32) and of a round's sums of products and moments (f64).
     fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let parameters = self.fedavg.parameters(model).numbers();
         let sums = self

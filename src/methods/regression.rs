@@ -1,10 +1,10 @@
-//! Linear layers that a server merges by the regression mean: what clients send of their inputs, and what it makes of
-//! it (RegMean, LoRM).
+//! Linear layers that a server merges by the regression mean (RegMean, LoRM): the moments of their inputs that clients
+//! send, and the merged weights.
 //!
 //! ```text
 //! client   G = sum X^T X of a layer's inputs over its samples; off-diagonals times gamma     (measure)
-//! message  "moments/<weight>": all of G, its lower triangle, or with gamma = 0 its diagonal   (places)
-//! server   "answers/<weight>" = W G, as an upload arrives; then sums of both, in f64          (lift, merged)
+//! message  "moments/<weight>": all of G, its lower triangle, or with gamma = 0 its diagonal   (place)
+//! server   "answers/<weight>" = W G, as an upload arrives; then sums of both, in f64          (answers, merge)
 //! ```
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use crate::policy::{
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, WireError};
 
-/// Of the moments that travel, as f32: what an eigenvalue of their sum is known to, in parts of the trace.
+/// Relative precision of eigenvalues of summed moments, in parts of the trace: moments travel as f32.
 pub(super) const PRECISION: f64 = f32::EPSILON as f64;
 
 /// Weights of a direction in which no client has inputs.
@@ -37,23 +37,21 @@ pub enum Unseen {
     Keep,
 }
 
-/// A layer that is merged so.
+/// Linear layer that is merged by the regression mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layer {
-    /// Name of its weight.
+    /// Name of the layer's weight.
     pub weight: String,
     /// Width of its input.
     pub inputs: usize,
-    /// Rows of its whole weight.
+    /// Number of rows of the whole weight.
     pub outputs: usize,
-    /// Inputs that a sample has.
+    /// Number of inputs per sample.
     pub tokens: usize,
 }
 
 impl Layer {
-    /// Returns the linear layers of all blocks, by block and then in forward order.
-    ///
-    /// It is empty if there are no blocks.
+    /// Returns block, kind and sizes of the linear layers of all blocks, in forward order.
     pub fn of_blocks(model: &ModelFacts) -> impl Iterator<Item = (usize, LinearLayer, Layer)> {
         let vit = model.backbone.vit().copied();
         vit.into_iter().flat_map(|vit| {
@@ -67,18 +65,18 @@ impl Layer {
         })
     }
 
-    /// Returns the head on features.
+    /// Returns the linear head on features, as a layer.
     pub fn head(model: &ModelFacts) -> Layer {
         let (inputs, outputs) = (model.backbone.dim(), model.classes);
         Layer { weight: LinearHead::WEIGHT.to_owned(), inputs, outputs, tokens: 1 }
     }
 
-    /// Returns the name of its moments.
+    /// Returns the name of the tensor of the layer's input moments.
     pub fn moments(&self) -> String {
         format!("moments/{}", self.weight)
     }
 
-    /// Returns the name of the products with them.
+    /// Returns the name of the tensor of products `W G` of the layer's weight and moments.
     pub fn answers(&self) -> String {
         format!("answers/{}", self.weight)
     }
@@ -108,7 +106,7 @@ impl InputStatistics {
         if layer.is_head() { self.gamma_head } else { self.gamma_backbone }
     }
 
-    /// Returns the number of entries of a layer's moments, as they are summed.
+    /// Returns the number of entries of a layer's moments in a sum: of a diagonal or a lower triangle.
     pub(super) fn numbers(&self, layer: &Layer) -> usize {
         match self.gamma(layer) == 0.0 {
             true => layer.inputs,
@@ -116,7 +114,9 @@ impl InputStatistics {
         }
     }
 
-    /// Returns the place of a layer's moments in an upload. Sums of a round belong to the models of that round.
+    /// Returns the specification of a layer's moments in an upload.
+    ///
+    /// Late moments are refused, since they belong to another round's models.
     pub(super) fn place(&self, layer: &Layer) -> TensorSpec {
         let of = |shape: &[usize]| {
             TensorSpec::new(Kind::Statistics, layer.moments(), shape, Dtype::F32)
@@ -129,7 +129,7 @@ impl InputStatistics {
         }
     }
 
-    /// Returns the tensors of these layers; moments that were not measured are zero.
+    /// Returns the tensors of the moments of these layers; moments that were not measured are zero.
     pub(super) fn tensors(
         &self,
         layers: &[Layer],
@@ -146,7 +146,7 @@ impl InputStatistics {
         layers.iter().map(tensor).collect()
     }
 
-    /// Returns the moments that an upload holds of a layer.
+    /// Returns a layer's moments from an upload.
     pub(super) fn sent(&self, layer: &Layer, update: &Message) -> Result<SecondMoments, WireError> {
         let tensor = update.tensor(Kind::Statistics, &layer.moments())?;
         let numbers = tensor.numbers();
@@ -159,7 +159,7 @@ impl InputStatistics {
         }
     }
 
-    /// Returns the moments of a layer as they were added up.
+    /// Returns a layer's moments from the numbers of a sum: a diagonal or a lower triangle.
     fn added(&self, layer: &Layer, numbers: &[f64]) -> Result<SecondMoments, WireError> {
         match self.gamma(layer) == 0.0 {
             true if numbers.len() == layer.inputs => Ok(SecondMoments::Diagonal(numbers.to_vec())),
@@ -183,7 +183,9 @@ impl InputStatistics {
         Ok(self.added(layer, aggregate.sum(&layer.moments())?)?)
     }
 
-    /// Passes a client's samples once, augmented as in training, through a frozen network.
+    /// Returns the input moments of all linear layers for a client's samples, by name of weight.
+    ///
+    /// The samples pass a frozen network once, augmented as in training. Off-diagonals are multiplied by gamma.
     ///
     /// # Errors
     /// When samples cannot be read, or do not fit.
@@ -214,10 +216,10 @@ impl InputStatistics {
         Ok(all.map(|(name, moments, gamma)| (name, moments.shrunk(gamma))).collect())
     }
 
-    /// Merges the rows of a layer's weight that were sent.
+    /// Merges the rows of a layer's weight that were sent, and writes them into `theta`.
     ///
     /// # Errors
-    /// When no upload had them, or a sum is not finite.
+    /// When no upload had moments, or a sum is not finite.
     pub(super) fn merge(
         &self,
         (layer, rows): (&Layer, Range<usize>),
@@ -232,7 +234,7 @@ impl InputStatistics {
         Ok(())
     }
 
-    /// Returns the merged weight of a layer that was `before`, `(rows, inputs)`.
+    /// Returns the merged rows of a layer's weight, `(rows, inputs)`; `before` are the old ones.
     fn merged(
         &self,
         layer: &Layer,
@@ -244,7 +246,7 @@ impl InputStatistics {
         let mut answers = aggregate.sum(&layer.answers())?.to_vec();
         let before: Vec<f64> = before.iter().map(|value| f64::from(*value)).collect();
         if unseen == Unseen::Keep {
-            // Of the differences to what was sent: where no client has inputs there is none.
+            // The merge is of differences from `before`, which are zero in directions where no client has inputs.
             answers.iter_mut().zip(total.after(&before)).for_each(|(sum, own)| *sum -= own);
         }
         let rounding = total.rounding_of_shrunk(self.gamma(layer), PRECISION);
@@ -256,19 +258,19 @@ impl InputStatistics {
     }
 }
 
-/// Returns a parameter of a message in f64, and its rows.
+/// Returns the values of a parameter in f64, and its number of rows.
 ///
 /// # Errors
-/// Where it has none of this name.
+/// When the set has no parameter of this name.
 pub(super) fn values_of(set: &ParameterSet, name: &str) -> Result<(Vec<f64>, usize), WireError> {
     let missing = || WireError::Malformed(format!("a message without `{name}`"));
     let found = set.get(name).ok_or_else(missing)?;
     Ok((found.values.iter().map(|value| f64::from(*value)).collect(), found.rows()))
 }
 
-/// Replaces the mean of this parameter by the outputs of a layer in what is aggregated.
+/// Specifies the sum of a layer's products in place of the mean of a parameter.
 ///
-/// Uploads without the parameter stay as they are.
+/// Specifications without the parameter stay as they are.
 pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, upload: &mut MessageSpec) {
     let place = upload.parameters.iter_mut().find(|place| *place.name == *parameter);
     let Some(place) = place else { return };
@@ -277,7 +279,7 @@ pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, upload: &mut Me
     upload.extra.push(answers_place(layer, outputs));
 }
 
-/// Returns a client's weights times its moments for a layer, which the server sums.
+/// Returns the product of a client's weights `(outputs, inputs)` and moments, which the server sums.
 pub(super) fn answers(
     layer: &Layer,
     (weights, outputs): (&[f64], usize),
@@ -286,7 +288,7 @@ pub(super) fn answers(
     NamedTensor::f64(layer.answers(), [outputs, layer.inputs], moments.after(weights))
 }
 
-/// Returns the place of these sums.
+/// Returns the specification of a layer's products in a contribution.
 fn answers_place(layer: &Layer, outputs: usize) -> TensorSpec {
     let shape = [outputs, layer.inputs];
     TensorSpec::new(Kind::Statistics, layer.answers(), &shape, Dtype::F64)
@@ -295,27 +297,28 @@ fn answers_place(layer: &Layer, outputs: usize) -> TensorSpec {
 
 /// Cost of statistics, in multiplications.
 impl InputStatistics {
-    /// Returns the multiplications of the moments of a layer's inputs, of one sample.
+    /// Returns the multiplications per sample of the moments of a layer's inputs.
     pub(super) fn measuring(&self, layer: &Layer) -> f64 {
         layer.tokens as f64 * self.product(layer, 1)
     }
 
-    /// Returns the multiplications of this number of rows of weights times a layer's moments.
+    /// Returns the multiplications of the product of `rows` rows of weights and a layer's moments.
     pub(super) fn product(&self, layer: &Layer, rows: usize) -> f64 {
         let inputs = layer.inputs as f64;
         let row = if self.gamma(layer) == 0.0 { inputs } else { inputs.powi(2) };
         rows as f64 * row
     }
 
-    /// Returns the multiplications of the regression mean of this number of rows: a product with the inverse and, of a
-    /// matrix, what the inverse takes.
+    /// Returns the multiplications of the regression mean of `rows` rows.
+    ///
+    /// These are a product with the inverse and, unless moments are diagonal, those of the inverse.
     pub(super) fn solving(&self, layer: &Layer, rows: usize) -> f64 {
         let inverse = if self.gamma(layer) == 0.0 { 0.0 } else { inverse(layer.inputs) };
         inverse + self.product(layer, rows)
     }
 }
 
-/// Returns the multiplications of the pseudo-inverse of a matrix of this order: eigenvectors, and a product with them.
+/// Returns the multiplications of the pseudo-inverse of a matrix of order `order`, by its eigenvectors.
 pub(super) fn inverse(order: usize) -> f64 {
     10.0 * (order as f64).powi(3)
 }

@@ -1,6 +1,6 @@
 //! Requirements of methods on a scenario, checked before anything is loaded.
 //!
-//! A method makes its own with [`Requirement::new`]; those that several methods have are functions here.
+//! A method creates its own with [`Requirement::new`]; functions here create those that several methods share.
 
 use crate::scenario::{
     DataSource, Leftover, OptimizerSection, PartitionKind, Population, RequirementError, Scenario,
@@ -11,15 +11,15 @@ type Check = Box<dyn Fn(&Scenario) -> Vec<RequirementError> + Send + Sync>;
 
 /// Requirement of a method on a scenario.
 pub struct Requirement {
-    /// Requirement in words; `None` where it is a matter of numbers that a scenario chooses.
+    /// Requirement in words; `None` if it depends on numbers of the scenario.
     pub summary: Option<String>,
-    /// Thing that lives in the blocks of a vision transformer, if that is required.
+    /// Part of a method (as in "a prompt") that needs the blocks of a vision transformer, if one does.
     pub in_blocks: Option<&'static str>,
     check: Check,
 }
 
 impl Requirement {
-    /// Makes a requirement of a function that returns its violation by a scenario.
+    /// Creates a requirement from a function that returns a scenario's violation of it.
     pub fn new(
         violation: impl Fn(&Scenario) -> Option<RequirementError> + Send + Sync + 'static,
     ) -> Requirement {
@@ -27,17 +27,17 @@ impl Requirement {
         Requirement { summary: None, in_blocks: None, check }
     }
 
-    /// Adds the requirement in words.
+    /// Adds the requirement in words, for `fedcast methods show`.
     pub fn summarized(self, summary: impl Into<String>) -> Requirement {
         Requirement { summary: Some(summary.into()), ..self }
     }
 
-    /// Returns violations by a scenario.
+    /// Returns the scenario's violations of the requirement; empty if it is met.
     pub fn violations(&self, scenario: &Scenario) -> Vec<RequirementError> {
         (self.check)(scenario)
     }
 
-    /// Requires a vision transformer: the subject, such as "a prompt", lives in its blocks.
+    /// Requires a vision transformer for a subject such as "a prompt", which is inserted in its blocks.
     pub fn blocks(subject: &'static str, instead: &'static str) -> Requirement {
         let violation = move |scenario: &Scenario| {
             scenario.backbone.vit().is_none().then(|| {
@@ -66,7 +66,7 @@ impl Requirement {
         Requirement::new(violation).summarized(summary)
     }
 
-    /// Requires images and a network below the head: a generator makes images whose features are compared.
+    /// Requires images, and a network below the head whose features are compared for generated images.
     pub fn generated_images() -> Requirement {
         let violation = |scenario: &Scenario| {
             if scenario.data.source == DataSource::Play || scenario.data.source.is_rows() {
@@ -83,10 +83,10 @@ impl Requirement {
         Requirement::new(violation).summarized("images, and a network below the head")
     }
 
-    /// Requires plain gradient steps of clients: a client's way is then the sum of its gradients times their rates.
+    /// Requires plain gradient steps of clients: a parameter's change is a sum of gradients times rates.
     ///
-    /// The subject is a sentence such as "FedDC reads gradients"; `decay` is what to set in place of a weight decay of
-    /// the optimizer, where that is wrong.
+    /// `subject` is a clause such as "FedDC reads gradients"; `instead` names another way out. `decay` is the setting
+    /// to use for a weight decay, if the optimizer's would be wrong.
     pub fn plain_sgd(
         subject: &'static str,
         instead: Option<&'static str>,
@@ -98,7 +98,7 @@ impl Requirement {
         Requirement { summary, in_blocks: None, check }
     }
 
-    /// Requires clients that come back.
+    /// Requires clients that take part again: a fixed population.
     pub fn returning_clients(reason: &'static str, instead: Option<&'static str>) -> Requirement {
         let violation = move |scenario: &Scenario| {
             (scenario.participation.population == Population::Fresh).then(|| {
@@ -111,7 +111,7 @@ impl Requirement {
         Requirement::new(violation).summarized(summary)
     }
 
-    /// Requires tasks of clients' own; `key` asks for them.
+    /// Requires client tasks (`tasks.arrival = "client-tasks"`); `key` is the setting that needs them.
     pub fn own_client_tasks(
         key: &'static str,
         reason: &'static str,
@@ -131,7 +131,7 @@ impl Requirement {
         Requirement::new(violation).summarized("client tasks: tasks.arrival = \"client-tasks\"")
     }
 
-    /// Requires all data at one site.
+    /// Requires a single client that has all data.
     pub fn one_site(subject: &'static str, instead: &'static str) -> Requirement {
         let several = move |scenario: &Scenario| {
             let clients = scenario.federation.clients;
@@ -149,7 +149,7 @@ impl Requirement {
     }
 }
 
-/// Returns advice to set one thing or another.
+/// Returns advice to set `what`, or the alternative.
 fn alternatives(what: &str, instead: Option<&str>) -> String {
     match instead {
         Some(instead) => format!("set {what}, or {instead}"),
@@ -157,7 +157,7 @@ fn alternatives(what: &str, instead: Option<&str>) -> String {
     }
 }
 
-/// Refuses an optimizer that does more than a gradient step.
+/// Returns errors for an optimizer that does more than plain gradient steps.
 fn optimizer_violations(
     scenario: &Scenario,
     subject: &str,
@@ -194,7 +194,7 @@ fn optimizer_violations(
     violations
 }
 
-/// Refuses one site that would hold the samples of a single owner.
+/// Returns an error if the only site would have the samples of a single owner.
 fn single_owner(scenario: &Scenario) -> Option<RequirementError> {
     let PartitionKind::Natural { leftover: rest } = scenario.partition.kind else { return None };
     (rest == Leftover::Drop).then(|| {

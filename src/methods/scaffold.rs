@@ -1,6 +1,6 @@
-//! **SCAFFOLD** (Karimireddy et al., ICML 2020): every client knows its own gradient from its last round (`c_m`), the
-//! server that of all clients (`c`), and local steps go along `g - c_m + c`: what pulls at a client alone is taken out.
-//! It has no means against forgetting.
+//! **SCAFFOLD** (Karimireddy et al., ICML 2020): every client keeps an estimate of its gradient (`c_m`), the server
+//! one of all clients' (`c`), and local steps follow `g - c_m + c`, which corrects the drift of a single client. It has
+//! no means against forgetting.
 //!
 //! ```text
 //! client   y <- x;  every step: y <- y - eta (g(y) - c_m + c)
@@ -9,8 +9,9 @@
 //! server   x <- x + eta_g mean (y - x);  c <- c + (1 / N) sum dc,  N all clients
 //! ```
 //! The correction is a linear term of the loss, so a gradient is clipped with it. The mean of `y` is plain, as in
-//! algorithm 1, or by samples; `c` is a mean over all clients regardless of participation. Rows of the head that do not train keep their
-//! variates. A weight decay of the optimizer is a part of every client's loss, and of variates by option II.
+//! algorithm 1, or by samples; `c` is a mean over all clients regardless of participation. Rows of the head that are
+//! not trained keep their variates. A weight decay of the optimizer is a part of every client's loss, and of variates
+//! by option II.
 //!
 //! With `variates = "server"` the server keeps all `c_m`, sends `c - c_m`, and finds `c_m+` from what comes back.
 
@@ -51,15 +52,15 @@ pub struct Scaffold {
     pub keeping: VectorKeeping,
 }
 
-/// `c - c_m`, where the server keeps both.
+/// Name of `c - c_m` in downloads, if the server keeps both.
 const CORRECTION: &str = "correction";
 
-/// Returns `c - c_m`.
+/// Returns the correction `c - c_m`.
 fn correction(control: &ParameterSet, own: &VectorStore) -> ParameterSet {
     control.zipped(&fitted(own.get(CONTROL), control), |c, own| c - own)
 }
 
-/// Returns the correction of a client whose variate it or the server keeps.
+/// Returns a client's correction: from its download, or computed from the variates it has.
 fn correction_of(known: &Variates<'_>) -> ParameterSet {
     let sent = known.sent.get(CORRECTION).cloned();
     sent.unwrap_or_else(|| correction(&known.control, &known.own))
@@ -92,7 +93,7 @@ impl ControlVariates for Scaffold {
         vec![correction(control, own)]
     }
 
-    /// Returns the cross-entropy and `<y, c - c_m>`.
+    /// Returns the objective of a pack: the cross-entropy plus `<y, c - c_m>`.
     fn corrected(
         &self,
         pack: &[Variates<'_>],
@@ -106,9 +107,10 @@ impl ControlVariates for Scaffold {
         self.option == Renewal::Gradient
     }
 
-    /// Returns `c_m+`: the gradient that was read, or `c_m - c + (x - y) / sum of eta`.
+    /// Returns the new variate `c_m+` and its change `dc`.
     ///
-    /// It is the old one if no step was taken.
+    /// The variate is the gradient at the received model or `c_m - c + (x - y) / sum of eta`; it is unchanged if no
+    /// step was taken.
     fn renewed(
         &self,
         known: &Variates<'_>,

@@ -5,8 +5,8 @@
 //! d = sum_m n_m (theta_m - theta) / sum_m n_m                    FedAvg's step: the negative gradient of an optimizer
 //! moments <- rule(d, moments);  theta <- theta + step            (FedAvgM, FedOpt)
 //! ```
-//! Running statistics take the mean. Head rows that no client moved in a round rest, and so do their moments: else a
-//! momentum that outlives its task would go on moving rows of classes that no client trains any more.
+//! Running statistics take the mean. Head rows that no client changed in a round take no step and keep their moments:
+//! otherwise momentum from an earlier task would keep changing rows of classes that no client trains any more.
 
 use super::averaging::{AveragedParameter, ClosedRound, Keeper, Rows, ServerState};
 use super::parts::SharedModel;
@@ -15,24 +15,24 @@ use crate::policy::{MemoryFootprint, ModelFacts, vector_section, vectors_of};
 use crate::quantity::TaskId;
 use crate::wire::{Loading, Saved, SavedField, Saving, WireError};
 
-/// Names of moments among what a server saves.
+/// Names of the moments in a saved server.
 const NAMES: [&str; 2] = ["first_moment", "second_moment"];
 
 /// Memory of a server: the first `N` moments of mean differences.
 #[derive(Clone, Debug, PartialEq, Saved)]
 pub struct ServerMoments<const N: usize> {
-    /// Latest task that was begun.
+    /// Latest task that has begun.
     task: Option<TaskId>,
-    /// Rounds that the moments are of.
+    /// Number of rounds that the moments contain.
     rounds: u64,
     moments: [ParameterSet; N],
 }
 
-/// Step of one number.
+/// Step of a single number of a parameter.
 pub(super) struct MomentStep<const N: usize> {
-    /// Its moments after the round.
+    /// Moments of the number after the round.
     pub moments: [f64; N],
-    /// Distance from its value before the round.
+    /// Signed difference from the number's value before the round.
     pub length: f64,
 }
 
@@ -44,7 +44,7 @@ impl<const N: usize> Default for ServerMoments<N> {
 }
 
 impl<const N: usize> ServerMoments<N> {
-    /// Returns the number of rounds that the moments are of.
+    /// Returns the number of rounds that the moments contain.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -54,13 +54,15 @@ impl<const N: usize> ServerMoments<N> {
         &self.moments[order]
     }
 
-    /// Forgets all rounds.
+    /// Resets the moments to those before the first round.
     pub(super) fn clear(&mut self) {
         *self = ServerMoments { task: self.task, ..ServerMoments::default() };
     }
 
-    /// Replaces the mean by a step from the parameters before it. `rule` makes the step of a number from its mean
-    /// difference and its moments, which are `initial` before the first round. Without any weight nothing happens.
+    /// Replaces the mean by a step from the parameters before the round.
+    ///
+    /// `rule` returns the step of a number from its mean difference and its moments, which are `initial` before the
+    /// first round. A round without any weight changes nothing.
     pub(super) fn step(
         &mut self,
         closing: &ClosedRound<'_>,
@@ -99,7 +101,7 @@ impl<const N: usize> ServerMoments<N> {
         }
     }
 
-    /// Returns the moments of a parameter of this number of numbers; new rows begin as the first did.
+    /// Returns the moments of a parameter with `count` numbers; new rows start at `initial`.
     fn numbers(&self, name: &str, count: usize, initial: [f64; N]) -> [Vec<f32>; N] {
         std::array::from_fn(|order| {
             let known = self.moments[order].get(name).map(|known| known.values.to_vec());
@@ -110,8 +112,9 @@ impl<const N: usize> ServerMoments<N> {
     }
 }
 
-/// Returns the indices of the numbers of a parameter that step: all, but of a head only those of rows that some client
-/// moved.
+/// Returns the indices of a parameter's numbers that take a step.
+///
+/// These are all of a shared parameter; of rows by class or task, those of rows that a client changed.
 fn moved(parameter: &AveragedParameter, width: usize, sums: &[f64]) -> impl Iterator<Item = usize> {
     let row = match parameter.rows {
         Rows::Shared => sums.len(),
@@ -123,7 +126,7 @@ fn moved(parameter: &AveragedParameter, width: usize, sums: &[f64]) -> impl Iter
     rows.flat_map(move |(at, sums)| at * row..at * row + sums.len())
 }
 
-/// Returns what a server holds with this number of moments; clients hold nothing.
+/// Returns the memory of a server with this number of moments; clients hold nothing.
 pub(super) fn holdings(
     shared: &SharedModel<'_>,
     model: &ModelFacts,
@@ -132,7 +135,7 @@ pub(super) fn holdings(
     Keeper::Client.memory_footprint(shared, model, (moments, 0))
 }
 
-/// Every moment under its own name.
+/// Saves every moment in its own section.
 impl<const N: usize> SavedField for [ParameterSet; N] {
     fn save_field(&self, into: &mut Saving) {
         let known = NAMES.iter().zip(self).filter(|(_, set)| !set.is_empty());
@@ -148,7 +151,7 @@ impl<const N: usize> SavedField for [ParameterSet; N] {
     }
 }
 
-/// A server that was loaded within a task has begun it before.
+/// Remembers the latest task, so that a server loaded within a task does not begin it again.
 impl<const N: usize> ServerState for ServerMoments<N> {
     fn is_new_task(&mut self, task: usize) -> bool {
         let task = TaskId(task as u16);

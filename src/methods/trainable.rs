@@ -1,9 +1,9 @@
-//! Parameters that train by choice: the whole network, the head alone (linear probe), a prefix prompt, low-rank pairs
-//! or adapters and the head, or FedHAF's module and head.
+//! Parameters that are trained by choice: the whole network, the head alone (linear probe), a prefix prompt, low-rank
+//! pairs or adapters and the head, or FedHAF's module and head.
 //!
-//! Twenty methods train so; [`Trainable::base`] has their parts. Means of low-rank factors are taken factor by factor,
-//! and the mean of products is not the product of means. On plain pixels, which have no parameters, all there is is the
-//! head: logistic regression.
+//! Twenty methods use it; [`Trainable::base`] returns their parts. Means of low-rank factors are taken factor by
+//! factor, and the mean of products is not the product of means. Plain pixels have no parameters, so only the head is
+//! left: logistic regression.
 
 mod keys;
 
@@ -135,12 +135,12 @@ impl Trainable {
         }
     }
 
-    /// Returns the fedHAF's networks on this backbone.
+    /// Returns the shape of FedHAF's networks on this backbone.
     fn module(model: &ModelFacts) -> NetworkShape {
         NetworkShape::table_6(model.backbone.dim(), model.classes)
     }
 
-    /// Returns the width of the features that it learns.
+    /// Returns the width of the features that are trained: those of the module, or of the backbone.
     pub(in crate::methods) fn feature_width(&self, model: &ModelFacts) -> usize {
         match self.train {
             Train::Module => Trainable::module(model).adjusted(),
@@ -148,7 +148,7 @@ impl Trainable {
         }
     }
 
-    /// Returns the width of what the rows of the head get.
+    /// Returns the width of the head's input.
     fn width(&self, model: &ModelFacts) -> usize {
         match self.train {
             Train::Module => Trainable::module(model).head_hidden,
@@ -230,9 +230,9 @@ impl ModelAdaptation for Trainable {
             Train::Module | Train::Adapter => self.dropout,
             Train::All | Train::Head | Train::Prompt | Train::Lora => 0.0,
         };
-        // In the first task there is nothing that could have settled.
+        // Running moments are settled after the first task.
         let norms = if view.rows.start == 0 { BatchNormMode::Batch } else { self.batch_norm };
-        // A backbone that trains is its client's own, and so is a module; others have no batch norms that train.
+        // A trained backbone or module belongs to one client, so it cannot be packed; the rest trains no batch norms.
         let (has_batch_norms, max_pack) = match self.train {
             Train::All | Train::Module => (true, 1),
             Train::Head | Train::Prompt | Train::Lora | Train::Adapter => (false, usize::MAX),
@@ -249,7 +249,7 @@ impl ModelAdaptation for Trainable {
 }
 
 impl Trainable {
-    /// Returns the parts of FedAvg, for methods that are FedAvg but for some.
+    /// Returns the parts of FedAvg, on which other methods are built.
     pub fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         Parts::fedavg(
             self,

@@ -1,8 +1,8 @@
-//! Keys of a scenario that a method uses. They are derived from its phases and the cost of a participant in each.
+//! Keys of a scenario that a method uses, derived from its phases and a participant's cost in each.
 //!
-//! Participation means something where a phase samples its clients, `federation.rounds` where phases grow with it, and
-//! `[client]` where the passes of a participant depend on the plan of training. What a method never looks at is said by
-//! name, so that methods are not compared at a participation that one of them does not have.
+//! Participation matters if phases sample their clients, `federation.rounds` if phases grow with it, and `[client]` if
+//! the passes of a participant depend on the plan of training. Keys that a method ignores are listed by name, so that
+//! methods are not compared at a participation that one of them does not have.
 
 mod rounds;
 mod wire;
@@ -19,7 +19,7 @@ use crate::scenario::{CohortSize, Ignored, Scenario};
 
 pub use wire::Carried;
 
-/// The phases of a method over the tasks of a run, and which keys bear on each.
+/// Phases of a method over the tasks of a run, and the keys that affect each.
 pub struct Uses {
     tasks: usize,
     phases: Vec<PhaseUse>,
@@ -27,7 +27,7 @@ pub struct Uses {
     rounds: Vec<usize>,
 }
 
-/// One phase that has rounds.
+/// Phase that has rounds.
 struct PhaseUse {
     task: usize,
     name: &'static str,
@@ -47,9 +47,9 @@ enum Reach {
     Later,
 }
 
-/// Reason that a key has no meaning.
+/// Reason for which a key has no effect.
 struct Lack {
-    /// True if the key has no meaning at all, false if it has none in some tasks.
+    /// True if the key has no effect at all, false if it has none in some tasks.
     whole: bool,
     why: String,
 }
@@ -64,7 +64,7 @@ impl Lack {
     }
 }
 
-/// A participant with many samples: whatever a plan limits, it limits here.
+/// Number of samples of a participant, so large that any limit of a plan applies.
 const SAMPLES: usize = 100_000;
 
 /// Returns the sample passes of a client in the first round of a phase of a stage.
@@ -159,7 +159,7 @@ impl Uses {
         all.into_iter().filter_map(|(key, lack)| Some(format!("{key}: {}", lack?.why))).collect()
     }
 
-    /// Returns the reason that participation has no meaning, or not in all tasks.
+    /// Returns the reason for which participation has no effect, at all or in some tasks.
     fn sampling(&self) -> Option<Lack> {
         let holders = self.named(|phase| phase.cohort == CohortRule::Holders)?;
         let all = format!("every holder of a task's data takes part in {holders}");
@@ -173,7 +173,7 @@ impl Uses {
         })
     }
 
-    /// Returns the reason that `federation.rounds` has no meaning, or not in all tasks.
+    /// Returns the reason for which `federation.rounds` has no effect, at all or in some tasks.
     fn growing(&self) -> Option<Lack> {
         let last = || {
             let of_task = self.phases.iter().filter(|phase| phase.task + 1 == self.tasks);
@@ -193,7 +193,7 @@ impl Uses {
         }
     }
 
-    /// Returns the reason that `[client]` has no meaning, or not in all tasks.
+    /// Returns the reason for which `[client]` has no effect, at all or in some tasks.
     fn training(&self) -> Option<Lack> {
         let nothing = "clients do not train, they make one pass over their data";
         match self.reach(|phase| phase.trains) {
@@ -205,7 +205,7 @@ impl Uses {
         }
     }
 
-    /// Returns the reason that `client.epochs` has no meaning.
+    /// Returns the reason for which `client.epochs` has no effect.
     fn counting(&self) -> Option<Lack> {
         let nowhere = self.reach(|phase| phase.epochs) == Reach::Nowhere;
         nowhere.then(|| Lack::whole("the method itself defines the length of training"))
@@ -219,7 +219,7 @@ impl Uses {
         }
     }
 
-    /// Names of the phases of which this holds, each once.
+    /// Returns the names of the phases for which `holds` is true, each once; `None` if there are none.
     fn named(&self, holds: impl Fn(&PhaseUse) -> bool) -> Option<String> {
         let mut names: Vec<String> = Vec::new();
         for phase in self.phases.iter().filter(|phase| holds(phase)) {

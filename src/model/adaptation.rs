@@ -12,8 +12,9 @@ use super::lora::LoraBlock;
 use super::ops::{AdaptedLinear, Affine, LowRankPair, SampleGroups};
 use super::{Adapter, Dropout, ModelError, PromptTokens};
 
-/// Extra keys and values of one block's attention, seen by every query of the block. Not projected, not normalized,
-/// without position.
+/// Extra keys and values of one block's attention, seen by every query of the block.
+///
+/// They are not projected, not normalized, and have no position.
 #[derive(Clone, Debug)]
 pub struct Prefix {
     /// Shape `(L, d)` for all samples, `(b, L, d)` per sample, or `(members, L, d)`.
@@ -28,7 +29,7 @@ impl Prefix {
     /// Splits a prompt `(2 L, d)` (or `(.., 2 L, d)`) into keys, its first half, and values.
     ///
     /// # Errors
-    /// When the length is odd.
+    /// Returns an error if the length is odd.
     pub fn halves(prompt: &Tensor) -> Result<Prefix, ModelError> {
         let length = prompt.dim(D::Minus2)?;
         if length % 2 != 0 {
@@ -48,14 +49,14 @@ impl Prefix {
 pub struct Adaptation {
     /// Prefixes by block; blocks beyond the end have none.
     pub prefix: Vec<Option<Prefix>>,
-    /// True if prefixes are `(b, L, d)`, one per sample, also where there is a pack.
+    /// True if prefixes are `(b, L, d)`, one per sample, even in a pack.
     pub per_sample: bool,
     /// Tokens between CLS and the patches.
     pub tokens: Option<PromptTokens>,
     /// Tokens `(b, n, d)` that join the input of a block unchanged, and stay in all later blocks.
     ///
-    /// They are listed by block; blocks beyond the end get none. They come last: attention does not see the order of
-    /// tokens, so this equals putting them first, and CLS stays token 0.
+    /// They are listed by block; blocks beyond the end get none. They come last, so that CLS stays token 0. As
+    /// attention ignores the order of tokens, this equals putting them first.
     pub block_tokens: Vec<Option<Tensor>>,
     /// Adapters for blocks 0, 1, ...; blocks beyond the end have none.
     pub adapters: Vec<Adapter>,
@@ -63,19 +64,19 @@ pub struct Adaptation {
     pub loras: Vec<Option<LoraBlock>>,
     /// Dropout inside adapters, in training.
     pub dropout: Option<Dropout>,
-    /// Samples of each member of a pack; `None` where there is no pack.
+    /// Assignment of samples to the members of a pack; `None` without a pack.
     pub groups: Option<SampleGroups>,
     /// Observer of the inputs of linear layers.
     pub hook: Option<Arc<dyn InputHook>>,
 }
 
 impl Adaptation {
-    /// Returns the empty adaptation: the network as it is.
+    /// Returns the empty adaptation, which leaves the network unchanged.
     pub fn none() -> Adaptation {
         Adaptation::default()
     }
 
-    /// Prefixes for blocks 0, 1, ....
+    /// Returns the adaptation with these prefixes, for blocks 0, 1, ....
     pub fn prefixes(prefixes: impl IntoIterator<Item = Prefix>) -> Adaptation {
         Adaptation { prefix: prefixes.into_iter().map(Some).collect(), ..Adaptation::none() }
     }
@@ -85,10 +86,10 @@ impl Adaptation {
         Adaptation { groups: Some(groups.clone()), ..self.clone() }
     }
 
-    /// [`Prefix::halves`] of one prompt per block, for blocks 0, 1, ....
+    /// Returns the adaptation with [`Prefix::halves`] of these prompts, for blocks 0, 1, ....
     ///
     /// # Errors
-    /// When a prompt's length is odd.
+    /// Returns an error if a prompt's length is odd.
     pub fn prompts<'a>(
         prompts: impl IntoIterator<Item = &'a Tensor>,
     ) -> Result<Adaptation, ModelError> {
@@ -97,7 +98,7 @@ impl Adaptation {
     }
 
     /// Returns the first block that differs from the plain network. Everything below it can be computed once per
-    /// sample. `None` when nothing is adapted.
+    /// sample. `None` if nothing is adapted.
     pub fn first_adapted_block(&self) -> Option<usize> {
         let adapted = (!self.adapters.is_empty() || self.tokens.is_some()).then_some(0);
         let tokens = self.block_tokens.iter().position(Option::is_some);
@@ -127,8 +128,9 @@ impl Adaptation {
         AdaptedLinear { pairs: pairs.collect(), layer: layer.clone() }
     }
 
-    /// Returns the output of a linear layer with what pairs add to it. `plain` computes it from the input `x`, which
-    /// a tap sees.
+    /// Returns the output of a linear layer, including its low-rank pairs.
+    ///
+    /// `plain` computes the layer from the input `x`, which the hook observes.
     pub(super) fn linear(
         &self,
         (block, layer): (usize, LinearLayer),
@@ -145,7 +147,7 @@ impl Adaptation {
         }
     }
 
-    /// Returns the input `(b, n, d)` of a block with the tokens that join there.
+    /// Returns the input `(b, n, d)` of a block, with the tokens that join it there.
     pub(super) fn joined(&self, block: usize, input: &Tensor) -> Result<Tensor, ModelError> {
         let own = self.block_tokens.get(block).and_then(Option::as_ref);
         match own.filter(|own| own.elem_count() > 0) {
@@ -169,10 +171,10 @@ impl Adaptation {
         adapter.forward(u, block, self.groups.as_ref(), self.dropout.as_ref()).map(Some)
     }
 
-    /// Returns the prefix of a block as the attention kernel takes it.
+    /// Returns keys and values of a block's prefix, if it has one.
     pub(super) fn prefix_of(&self, block: usize) -> Option<(&Tensor, &Tensor)> {
         let prefix = self.prefix.get(block)?.as_ref()?;
-        // A prefix of length 0 is no prefix.
+        // A prefix of length 0 counts as none.
         (prefix.keys.elem_count() > 0).then_some((&prefix.keys, &prefix.values))
     }
 }

@@ -1,9 +1,9 @@
 //! Bottleneck adapters: a small perceptron parallel to that of a block (AdaptFormer, Chen et al. 2022; STSA's first
 //! stage).
 //!
-//! With `u` the residual stream after attention, before the block's second norm:
-//! `u <- u + MLP(LN(u)) + 0.1 (ReLU(u W_dn + b_dn) W_up + b_up)`, dropout behind the rectifier in
-//! training. `W_up` and the biases start at zero, so that a fresh adapter changes nothing.
+//! With `u` the residual stream after attention, before the block's second norm: `u <- u + MLP(LN(u)) + 0.1 (ReLU(u
+//! W_dn + b_dn) W_up + b_up)`, with dropout after the rectifier in training. `W_up` and the biases start at zero, so
+//! that a new adapter changes nothing.
 
 use candle_core::{Result, Tensor, bail};
 
@@ -13,42 +13,42 @@ use super::parameters::{Parameter, ParameterSet};
 use crate::numerics::distributions::{chance, uniform};
 use crate::numerics::streams::StreamKey;
 
-/// Factor on what an adapter adds.
+/// Factor of an adapter's output.
 const SCALE: f64 = 0.1;
 
-/// The adapter of one block; for a pack every tensor has a leading axis of members.
+/// Adapter of one block. In a pack, every tensor has a leading axis of members.
 #[derive(Clone, Debug)]
 pub struct Adapter {
-    /// `(r, d)`.
+    /// Weight `(r, d)` of the layer down.
     pub down_weight: Tensor,
-    /// `(r)`.
+    /// Bias `(r)` of the layer down.
     pub down_bias: Tensor,
-    /// `(d, r)`.
+    /// Weight `(d, r)` of the layer up.
     pub up_weight: Tensor,
-    /// `(d)`.
+    /// Bias `(d)` of the layer up.
     pub up_bias: Tensor,
 }
 
-/// Dropout of a hidden layer's entries in a step of training. The others are scaled so that the mean stays.
+/// Dropout in a hidden layer during a training step. Kept entries are scaled so that the mean is preserved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dropout {
-    /// Share of zeros, below 1.
+    /// Fraction of zeros, below 1.
     pub rate: f64,
-    /// Place of each member of a pack.
+    /// Place of each member of a pack in the random streams.
     pub places: Vec<MaskPlace>,
 }
 
-/// Place at which the masks of a step are drawn; every block has its own.
+/// Place in the random streams at which the masks of a step are drawn. Every block has its own masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaskPlace {
-    /// The client's.
+    /// Stream key of the client.
     pub key: StreamKey,
-    /// Step of its training, from 0.
+    /// Step of the client's training, from 0.
     pub step: u64,
 }
 
 impl Dropout {
-    /// Applies dropout to `x` `(b, ..)`, whose samples belong to `groups`; `block` sets its masks apart.
+    /// Applies dropout to `x` `(b, ..)`, whose samples belong to `groups`; `block` selects its masks.
     pub(crate) fn apply(&self, x: &Tensor, block: usize, groups: &SampleGroups) -> Result<Tensor> {
         if groups.members() != self.places.len() {
             bail!("dropout: masks of {} for {} members", self.places.len(), groups.members());
@@ -66,8 +66,8 @@ impl Dropout {
 }
 
 impl Adapter {
-    /// Returns the addition to the residual stream `u` `(b, n, d)` of a block. `groups` are the members of a pack,
-    /// where there is one.
+    /// Returns the addition to the residual stream `u` `(b, n, d)` of a block. In a pack, `groups` assigns samples to
+    /// members.
     pub(super) fn forward(
         &self,
         u: &Tensor,
@@ -89,14 +89,14 @@ impl Adapter {
     }
 }
 
-/// Adapters for all blocks of a transformer.
+/// Shape of the adapters of a transformer, one per block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdapterShape {
-    /// Blocks, each with one.
+    /// Number of blocks.
     pub blocks: usize,
     /// Width of a token, `d`.
     pub dim: usize,
-    /// Width in between, `r`.
+    /// Width of the hidden layer, `r`.
     pub bottleneck: usize,
 }
 
@@ -105,7 +105,7 @@ const DOWN_BIAS: &str = "down.bias";
 const UP_WEIGHT: &str = "up.weight";
 const UP_BIAS: &str = "up.bias";
 
-/// Returns the name of a parameter of the adapter of a block; names sort as blocks do.
+/// Returns the name of an adapter parameter. Names sort in the order of blocks.
 fn name_of(block: usize, parameter: &str) -> String {
     format!("adapter.{block:02}.{parameter}")
 }
@@ -125,8 +125,9 @@ impl AdapterShape {
         (0..self.blocks).flat_map(of_block).collect()
     }
 
-    /// Returns start values: `W_dn` Kaiming-uniform with a = sqrt 5, that is uniform on `±1/sqrt(d)`; all else zero.
-    /// Every block has its own stream.
+    /// Returns initial values: `W_dn` uniform in `±1/sqrt(d)`, all else zero.
+    ///
+    /// `W_dn` is Kaiming-uniform with a = sqrt 5. Every block has its own stream.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
         let bound = 1.0 / (self.dim.max(1) as f64).sqrt();
         let draw = |(name, shape): (String, Vec<usize>)| {
@@ -141,10 +142,10 @@ impl AdapterShape {
     }
 }
 
-/// Returns the adapters among named tensors, for blocks 0, 1, ...; empty where there are none.
+/// Returns the adapters among named tensors, for blocks 0, 1, ...; empty if there are none.
 ///
 /// # Errors
-/// When one is incomplete.
+/// Returns an error if one is incomplete.
 pub fn adapters_of(
     named: impl Fn(&str) -> Option<std::result::Result<Tensor, ModelError>>,
 ) -> std::result::Result<Vec<Adapter>, ModelError> {

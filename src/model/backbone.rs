@@ -1,7 +1,7 @@
-//! Backbone of any kind: turns images into features.
+//! Backbone of any kind, which turns inputs into features.
 //!
-//! A method that only needs features asks [`Backbone::features`]; one that reaches into the blocks of a
-//! transformer asks [`Backbone::vit`] and says so at check time where there is none.
+//! A method that only needs features calls [`Backbone::features`]; one that uses the blocks of a transformer calls
+//! [`Backbone::vit`], and refuses other backbones when the scenario is checked.
 //!
 //! ```
 //! use candle_core::{DType, Device, Tensor};
@@ -29,28 +29,33 @@ use super::{
     Adaptation, Bert, DeepResNet, DeviceSpec, ModelError, NormInput, ParameterSet, ResNet, Vit,
 };
 
-/// A feature extractor, frozen or over variables.
+/// Feature extractor, frozen or over variables.
 #[derive(Clone, Debug)]
 pub enum Backbone {
-    /// A vision transformer; a feature is CLS after the final norm.
+    /// Vision transformer. A feature is CLS after the final norm.
     Vit(Vit),
-    /// A residual network; a feature is the global average of the last stage. Over variables it trains: batch
-    /// norms take the moments of the batch, and a forward pass moves their running statistics.
+    /// Residual network. A feature is the global average of the last stage.
+    ///
+    /// Over variables it trains: batch norms use the moments of the batch, and a forward pass updates their running
+    /// statistics.
     ResNet(ResNet),
-    /// Deep residual network with pretrained weights, frozen only. A feature is the global average of the last stage.
+    /// Deep residual network with pretrained weights, frozen only.
+    ///
+    /// A feature is the global average of the last stage.
     DeepResNet(DeepResNet),
-    /// An encoder of token sequences, frozen only.
+    /// Encoder of token sequences, frozen only.
     Bert(Bert),
-    /// No network at all: a feature is the image in channel, row, column order. A linear head on it is
-    /// logistic regression.
+    /// No network: a feature is the image itself in channel, row, column order.
+    ///
+    /// A linear head on it is logistic regression.
     Pixels(PixelShape),
 }
 
 impl Backbone {
-    /// Frozen, with these parameters (entries it has no place for are ignored).
+    /// Returns a frozen backbone with these parameters. Unused entries are ignored.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or has another shape.
     pub fn from_parameters(
         config: &BackboneConfig,
         set: &ParameterSet,
@@ -71,7 +76,7 @@ impl Backbone {
     /// Returns the backbone over new variables: every parameter trains.
     ///
     /// # Errors
-    /// As [`Backbone::from_parameters`], and where the backbone is frozen only.
+    /// Fails as [`Backbone::from_parameters`] does, and for backbones that are only frozen.
     pub fn with_trainables(
         config: &BackboneConfig,
         set: &ParameterSet,
@@ -88,10 +93,10 @@ impl Backbone {
         })
     }
 
-    /// Frozen like this one and at the same place, with other parameters.
+    /// Returns a frozen backbone like this one, on its device, with other parameters.
     ///
     /// # Errors
-    /// As [`Backbone::from_parameters`].
+    /// Fails as [`Backbone::from_parameters`] does.
     pub fn frozen_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
         Ok(match self {
             Backbone::Vit(vit) => Vit::frozen_at(*vit.config(), set, vit.place())?.into(),
@@ -112,7 +117,7 @@ impl Backbone {
     /// Returns this backbone over new variables.
     ///
     /// # Errors
-    /// As [`Backbone::with_trainables`].
+    /// Fails as [`Backbone::with_trainables`] does.
     pub fn trainable_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
         Ok(match self {
             Backbone::Vit(vit) => Vit::trainable_at(*vit.config(), set, vit.place())?.into(),
@@ -126,11 +131,12 @@ impl Backbone {
         })
     }
 
-    /// Returns this backbone over new variables, evaluating: batch norms use their running statistics and do not move
-    /// them.
+    /// Returns this backbone over new variables, in evaluation mode.
+    ///
+    /// Batch norms use their running statistics and do not update them.
     ///
     /// # Errors
-    /// As [`Backbone::with_trainables`].
+    /// Fails as [`Backbone::with_trainables`] does.
     pub fn evaluating_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
         match self {
             Backbone::ResNet(network) => {
@@ -140,10 +146,10 @@ impl Backbone {
         }
     }
 
-    /// Returns a frozen copy at another place.
+    /// Returns a frozen copy on another device.
     ///
     /// # Errors
-    /// When there is no room, and for pixels anywhere but on the CPU.
+    /// Returns an error if there is no room, or for [`Backbone::Pixels`] on other devices than the CPU.
     pub fn to_device(&self, place: &DeviceSpec) -> Result<Backbone, ModelError> {
         match self {
             Backbone::Vit(vit) => Ok(vit.at(place)?.into()),
@@ -159,7 +165,7 @@ impl Backbone {
         }
     }
 
-    /// Returns the place at which the backbone computes.
+    /// Returns the device on which the backbone computes, and the type.
     pub fn place(&self) -> &DeviceSpec {
         static CPU: DeviceSpec =
             DeviceSpec { device: Device::Cpu, compute: DType::F32, products: Precision::F32 };
@@ -183,12 +189,12 @@ impl Backbone {
         }
     }
 
-    /// Width of a feature.
+    /// Returns the width of a feature.
     pub fn dim(&self) -> usize {
         self.config().dim()
     }
 
-    /// Returns the transformer, where it is one.
+    /// Returns the transformer, if it is one.
     pub fn vit(&self) -> Option<&Vit> {
         match self {
             Backbone::Vit(vit) => Some(vit),
@@ -196,10 +202,10 @@ impl Backbone {
         }
     }
 
-    /// Normalized `pixels` `(b, c, h, w)` to features `(b, dim)`.
+    /// Returns features `(b, dim)` of normalized `pixels` `(b, c, h, w)`.
     ///
     /// # Errors
-    /// When pixels or adaptation do not fit.
+    /// Returns an error if pixels or adaptation do not fit.
     pub fn features(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         match self {
             Backbone::Vit(vit) => vit.features(pixels, adaptation),
@@ -230,10 +236,10 @@ impl Backbone {
 
     /// Returns features of `pixels` and the inputs of batch norms.
     ///
-    /// Other networks than [`ResNet`](Backbone::ResNet) show none.
+    /// Only [`ResNet`](Backbone::ResNet) returns inputs; other backbones return none.
     ///
     /// # Errors
-    /// When the pixels do not fit.
+    /// Returns an error if the pixels do not fit.
     pub fn tapped_features(&self, pixels: &Tensor) -> Result<(Tensor, Vec<NormInput>), ModelError> {
         match self {
             Backbone::ResNet(network) => network.tapped_features(pixels),
@@ -244,7 +250,7 @@ impl Backbone {
     /// Continues [`Backbone::features`] for tokens `(b, n, d)` that passed the blocks below `first`.
     ///
     /// # Errors
-    /// When tokens or adaptation do not fit, or there are no blocks.
+    /// Returns an error if tokens or adaptation do not fit, or there are no blocks.
     pub fn features_from(
         &self,
         tokens: &Tensor,
@@ -259,7 +265,7 @@ impl Backbone {
         }
     }
 
-    /// Returns the variables, sorted by name; empty where it is frozen.
+    /// Returns the variables, sorted by name; empty for a frozen backbone.
     pub fn variables(&self) -> &[(Arc<str>, Var)] {
         match self {
             Backbone::Vit(vit) => vit.variables(),
@@ -268,10 +274,10 @@ impl Backbone {
         }
     }
 
-    /// Copies all parameters and buffers as they are now.
+    /// Copies the current values of all parameters and buffers.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         match self {
             Backbone::Vit(vit) => vit.parameters(),
@@ -282,11 +288,12 @@ impl Backbone {
         }
     }
 
-    /// Copies the buffers as they are now: state that travels and is averaged, but that no optimizer moves
-    /// (running statistics of batch norms). A transformer has none.
+    /// Copies the current values of buffers, the running statistics of batch norms.
+    ///
+    /// They are sent and averaged, but no optimizer changes them. A transformer has none.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
         match self {
             Backbone::ResNet(network) => network.buffers(),
@@ -294,7 +301,7 @@ impl Backbone {
         }
     }
 
-    /// Returns true if `set` holds own parameters for this backbone: full fine-tuning.
+    /// Returns true if `set` holds parameters of the whole backbone: full fine-tuning.
     pub fn is_in(&self, set: &ParameterSet) -> bool {
         match self {
             Backbone::Vit(_) => set.get("cls_token").is_some(),
@@ -303,11 +310,12 @@ impl Backbone {
         }
     }
 
-    /// Returns the backbone hash of manifests and caches. It is the digest of the parameters, computed once where it
-    /// is frozen.
+    /// Returns the backbone hash of manifests and caches, the digest of the parameters.
+    ///
+    /// It is computed once for a frozen backbone.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
         match self {
             Backbone::Vit(vit) => vit.digest(),
@@ -337,8 +345,7 @@ impl From<Bert> for Backbone {
     }
 }
 
-/// Computes the features of each member of a pack alone, one after the other. Its bits then depend on no other
-/// member.
+/// Computes the features of a pack's members one after the other. So no member's bits depend on another.
 fn each_alone(
     pixels: &Tensor,
     groups: &SampleGroups,

@@ -1,4 +1,4 @@
-//! The classifier on top of the features, whichever kind it is.
+//! Classifier of any kind on top of the features.
 
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
@@ -45,7 +45,7 @@ impl HeadKind {
         }
     }
 
-    /// Start values of a head.
+    /// Returns initial values of a head.
     pub fn initial_parameters(self, classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
         match self {
             HeadKind::Linear => LinearHead::initial_parameters(classes, dim, key),
@@ -55,12 +55,12 @@ impl HeadKind {
     }
 }
 
-/// The dimensions of a head.
+/// Dimensions of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadShape {
     /// Kind of classifier.
     pub kind: HeadKind,
-    /// Rows: classes.
+    /// Number of rows, one per class.
     pub rows: usize,
     /// Width of a feature.
     pub dim: usize,
@@ -82,10 +82,10 @@ impl HeadShape {
     }
 }
 
-/// A classifier: frozen tensors, or variables in training.
+/// Classifier of any kind: frozen tensors, or variables in training.
 #[derive(Clone, Debug)]
 pub enum ClassHead {
-    /// `W f + b`.
+    /// Linear head, `W f + b`.
     Linear(LinearHead),
     /// Cosines with a learned scale.
     Cosine(CosineHead),
@@ -94,10 +94,10 @@ pub enum ClassHead {
 }
 
 impl ClassHead {
-    /// Returns the frozen head that a set holds.
+    /// Returns the frozen head that a set holds, on a device.
     ///
     /// # Errors
-    /// When an entry is missing or does not fit.
+    /// Returns an error if an entry is missing or does not fit.
     pub fn frozen_at(set: &ParameterSet, device: &Device) -> Result<ClassHead, ModelError> {
         Ok(match HeadKind::of(set) {
             HeadKind::Linear => ClassHead::Linear(LinearHead::frozen_at(set, device)?),
@@ -109,7 +109,7 @@ impl ClassHead {
     /// Returns the head over new variables, and these sorted by name.
     ///
     /// # Errors
-    /// As [`ClassHead::frozen_at`].
+    /// Fails as [`ClassHead::frozen_at`] does.
     pub fn trainable_at(
         set: &ParameterSet,
         device: &Device,
@@ -130,10 +130,10 @@ impl ClassHead {
         })
     }
 
-    /// `(b, d)` to logits `(b, C)`.
+    /// Returns logits `(b, C)` of features `(b, d)`.
     ///
     /// # Errors
-    /// When the features have another width.
+    /// Returns an error if the features have another width.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
         match self {
             ClassHead::Linear(head) => head.logits(features),
@@ -142,10 +142,10 @@ impl ClassHead {
         }
     }
 
-    /// [`ClassHead::logits`] for the members of a pack with a head each.
+    /// Returns [`ClassHead::logits`] for the members of a pack, each with its own head.
     ///
     /// # Errors
-    /// When the features have another width, or there is not one head per member.
+    /// Returns an error if the features have another width, or there is not one head per member.
     pub fn pack_logits(
         &self,
         features: &Tensor,
@@ -158,10 +158,10 @@ impl ClassHead {
         }
     }
 
-    /// Rows of the head.
+    /// Returns the number of head rows.
     ///
     /// # Errors
-    /// When the weight is no matrix.
+    /// Returns an error if the weight is no matrix.
     pub fn classes(&self) -> Result<usize, ModelError> {
         match self {
             ClassHead::Linear(head) => Ok(head.classes()),

@@ -1,4 +1,4 @@
-//! A classifier of directions: `logit_c = sigma <f / |f|, w_c / |w_c|>`.
+//! Cosine classifier: `logit_c = sigma <f / |f|, w_c / |w_c|>`.
 
 use candle_core::{D, Device, Tensor, Var};
 
@@ -9,23 +9,24 @@ use super::parameters::{Parameter, ParameterSet, Variables};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
 
-/// Cosines between a feature and each class's weight, times a scalar `sigma`, learned or frozen. Neither the
-/// length of a feature nor that of a weight counts, so no class wins by a long weight.
+/// Head with cosines between a feature and each class's weight, times a scalar `sigma`.
+///
+/// The lengths of features and weights do not count, so that no class wins by a long weight.
 #[derive(Clone, Debug)]
 pub struct CosineHead {
-    /// `(C, d)`, or `(members, C, d)` for a pack with a head each.
+    /// Weight `(C, d)`, or `(members, C, d)` for a pack with a head each.
     pub weight: Tensor,
-    /// `[]`, or `(members)`.
+    /// Scale `[]`, or `(members)`.
     pub sigma: Tensor,
 }
 
 impl CosineHead {
-    /// Name of the weight in parameter sets, as a linear head's.
+    /// Name of the weight in parameter sets, which is that of a linear head.
     pub const WEIGHT: &'static str = LinearHead::WEIGHT;
     /// Name of the scale in parameter sets.
     pub const SIGMA: &'static str = "head.sigma";
 
-    /// Start values of STSA's first stage: weights uniform on `±1/sqrt(dim)`, sigma 1.
+    /// Returns the initial values of STSA's first stage: weights uniform in `±1/sqrt(dim)`, sigma 1.
     pub fn initial_parameters(classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
         let bound = 1.0 / (dim.max(1) as f64).sqrt();
         let mut rng = key.rng();
@@ -40,17 +41,18 @@ impl CosineHead {
     /// Returns a frozen head from the entries `head.weight` and `head.sigma` of a set.
     ///
     /// # Errors
-    /// When an entry is missing or is not of its shape.
+    /// Returns an error if an entry is missing or has another shape.
     pub fn frozen_at(set: &ParameterSet, device: &Device) -> Result<CosineHead, ModelError> {
         let (weight, sigma) = CosineHead::entries(set)?;
         Ok(CosineHead { weight: weight.tensor(device)?, sigma: sigma.tensor(device)? })
     }
 
-    /// Returns the head over new variables, and these sorted by name. A pack's heads are
-    /// [stacked](ParameterSet::stacked).
+    /// Returns the head over new variables, which are also returned sorted by name.
+    ///
+    /// The heads of a pack are [stacked](ParameterSet::stacked).
     ///
     /// # Errors
-    /// As [`CosineHead::frozen_at`].
+    /// Fails as [`CosineHead::frozen_at`] does.
     pub fn trainable_at(
         set: &ParameterSet,
         device: &Device,
@@ -77,26 +79,26 @@ impl CosineHead {
         Ok((weight, set.expect("parameter set", CosineHead::SIGMA, members)?))
     }
 
-    /// Rows of the head.
+    /// Returns the number of head rows.
     ///
     /// # Errors
-    /// When the weight is no matrix.
+    /// Returns an error if the weight is no matrix.
     pub fn classes(&self) -> Result<usize, ModelError> {
         Ok(self.weight.dim(D::Minus2)?)
     }
 
-    /// `features` `(b, d)` to logits `(b, C)`.
+    /// Returns logits `(b, C)` of `features` `(b, d)`.
     ///
     /// # Errors
-    /// When the features have another width.
+    /// Returns an error if the features have another width.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
         self.pack_logits(features, &SampleGroups::one(features.dim(0)?))
     }
 
-    /// [`CosineHead::logits`] for the members of a pack.
+    /// Returns [`CosineHead::logits`] for the members of a pack.
     ///
     /// # Errors
-    /// When the features have another width, or there is not one head per member.
+    /// Returns an error if the features have another width, or there is not one head per member.
     pub fn pack_logits(
         &self,
         features: &Tensor,
@@ -104,7 +106,7 @@ impl CosineHead {
     ) -> Result<Tensor, ModelError> {
         let weight = ops::unit_rows(&self.weight)?;
         let cosines = ops::grouped_linear(&ops::unit_rows(features)?, &weight, None, members)?;
-        // By sample, so that each member's gradient adds up as it does alone.
+        // Expanded per sample, so that each member's gradient is summed as it would be alone.
         let sigma =
             self.sigma.flatten_all()?.index_select(&members.index(features.device())?, 0)?;
         Ok(ops::scale_rows(&cosines, &sigma)?)

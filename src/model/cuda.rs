@@ -1,4 +1,4 @@
-//! GPUs through CUDA: opening one, and how much of its memory is in use.
+//! GPUs through CUDA: opening a device, and its memory in use.
 //!
 //! Written against candle 0.11 and cudarc 0.19; run on an H100.
 
@@ -31,19 +31,19 @@ pub(super) fn open(index: usize) -> Result<Device> {
 static OPENED: Mutex<BTreeMap<usize, OpenGpu>> = Mutex::new(BTreeMap::new());
 
 struct OpenGpu {
-    /// One of its device objects.
+    /// One of the GPU's device objects.
     device: Device,
-    /// Largest peak among those that were forgotten.
+    /// Largest peak before a reset.
     highest: u64,
 }
 
-/// Returns the peak of tensors on one GPU of this process in bytes; `None` without a GPU.
+/// Returns the peak of tensor memory on any GPU of this process, in bytes; `None` without a GPU.
 pub(super) fn highest() -> Option<u64> {
     let opened = OPENED.lock();
     opened.values().filter_map(|gpu| Some(peak(&gpu.device).ok()?.max(gpu.highest))).max()
 }
 
-/// The memory pool that every tensor on a GPU comes from.
+/// Memory pool of all tensors on a GPU.
 struct Pool(sys::CUmemoryPool);
 
 impl Pool {
@@ -69,25 +69,25 @@ impl Pool {
     }
 }
 
-/// Bytes of tensors on the GPU now.
+/// Returns the bytes of tensors now on the GPU.
 pub(super) fn used(device: &Device) -> Result<u64> {
     device.synchronize()?;
     Pool::of(device)?.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
 }
 
-/// Bytes of the GPU's memory, in use or not.
+/// Returns the GPU's memory in bytes, in use or not.
 pub(super) fn total(device: &Device) -> Result<u64> {
     Pool::of(device)?;
     Ok(result::mem_get_info().w()?.1 as u64)
 }
 
-/// Returns the most bytes of tensors there have been since [`forget_peak`].
+/// Returns the peak of tensor memory since [`forget_peak`], in bytes.
 pub(super) fn peak(device: &Device) -> Result<u64> {
     device.synchronize()?;
     Pool::of(device)?.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH)
 }
 
-/// Starts [`peak`] again.
+/// Resets [`peak`].
 pub(super) fn forget_peak(device: &Device) -> Result<()> {
     let here = device.location();
     let forgotten = peak(device)?;
@@ -97,7 +97,7 @@ pub(super) fn forget_peak(device: &Device) -> Result<()> {
     Pool::of(device)?.set(Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)
 }
 
-/// Bytes that can still be had: free ones, and those the pool holds without using them.
+/// Returns the bytes that can still be allocated: free ones, and those that the pool holds unused.
 pub(super) fn free(device: &Device) -> Result<u64> {
     let pool = Pool::of(device)?;
     let reserved = pool.get(Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
@@ -106,8 +106,9 @@ pub(super) fn free(device: &Device) -> Result<u64> {
     Ok(free as u64 + reserved.saturating_sub(used))
 }
 
-/// Waits until what was dropped is free, and gives the driver what the pool does not use: after a
-/// full memory, what lies in pieces of other sizes or waits in the stream.
+/// Waits until dropped tensors are freed, and returns unused memory of the pool to the driver.
+///
+/// It helps when memory is full, and free memory is fragmented or still queued in the stream.
 pub(super) fn settle(device: &Device) -> Result<()> {
     device.synchronize()?;
     let Pool(pool) = Pool::of(device)?;

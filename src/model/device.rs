@@ -1,4 +1,4 @@
-//! Opening the device a scenario names.
+//! Opening of the device that a scenario names.
 //!
 //! A GPU needs a program built with the cargo feature `cuda`. Every worker opens its own device object, with its own
 //! stream and handles: two workers of a GPU overlap, and no tensor ever crosses from one to the other except through
@@ -15,23 +15,23 @@ use crate::scenario::{Compute, DeviceName};
 /// Reason why a device cannot be used.
 #[derive(Debug, Error)]
 pub enum DeviceError {
-    /// This program was built for the CPU.
+    /// GPU requested in a program that was built for the CPU.
     #[error(
         "{device} is asked for, and this program computes on CPUs only\n  \
          build it with `eval \"$(tools/cuda-toolkit.sh --lean)\"` and \
          `cargo build --release --features cuda`, or set devices.use = [\"cpu\"]"
     )]
     NotBuilt {
-        /// Its name.
+        /// Requested device.
         device: DeviceName,
     },
-    /// The driver does not give it.
+    /// Device that the driver refuses.
     #[error(
         "{device} cannot be used: {reason}\n  \
          `nvidia-smi -L` lists the GPUs of this machine; set devices.use = [\"cpu\"] to do without"
     )]
     Refused {
-        /// Its name.
+        /// Requested device.
         device: DeviceName,
         /// Message of the driver.
         reason: String,
@@ -50,7 +50,7 @@ impl DeviceSpec {
     /// Opens a device for one worker.
     ///
     /// # Errors
-    /// A GPU that is not there, or a program that was built without GPUs.
+    /// Returns an error if the GPU does not exist, or if the program was built without GPU support.
     pub fn open(device: DeviceName, compute: Compute) -> Result<DeviceSpec, DeviceError> {
         match device {
             DeviceName::Cpu => Ok(DeviceSpec { products: precision(compute), ..DeviceSpec::cpu() }),
@@ -65,7 +65,7 @@ impl DeviceSpec {
     }
 }
 
-/// Returns the precision of products on a CPU.
+/// Returns the precision of matrix products on a CPU.
 fn precision(compute: Compute) -> Precision {
     match compute {
         Compute::Auto | Compute::F32 => Precision::F32,
@@ -85,7 +85,7 @@ fn open_gpu(index: usize) -> Result<candle_core::Device, DeviceError> {
 
 /// Returns true if a tensor operation failed because the memory of its device is full.
 pub fn is_out_of_memory(error: &candle_core::Error) -> bool {
-    // The driver says CUDA_ERROR_OUT_OF_MEMORY, cuBLAS and cuRAND that an allocation failed.
+    // The driver reports CUDA_ERROR_OUT_OF_MEMORY, cuBLAS and cuRAND a failed allocation.
     let text = error.to_string();
     ["OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"]
         .iter()

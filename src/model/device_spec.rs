@@ -6,9 +6,8 @@ use super::ops::Precision;
 
 /// A device and the type of activations and frozen weights on it.
 ///
-/// Trainable values, heads, losses and features are `f32` everywhere; `bf16` halves what the layers in between read,
-/// write and multiply. On a CPU tensors of `bf16` only cost; what is faster there is to round the factors of products
-/// alone.
+/// Trainable values, heads, losses and features are `f32` everywhere; `bf16` halves the data of the layers in between.
+/// On a CPU, tensors of `bf16` are slower; only rounding the factors of matrix products is faster there.
 #[derive(Clone, Debug)]
 pub struct DeviceSpec {
     /// Device of the tensors.
@@ -25,7 +24,7 @@ impl DeviceSpec {
         DeviceSpec { device: Device::Cpu, compute: DType::F32, products: Precision::F32 }
     }
 
-    /// Returns true if both are the same device object (two objects of one GPU are not) and type.
+    /// Returns true if both have the same device object and type. Two objects of one GPU differ.
     pub fn same(&self, other: &DeviceSpec) -> bool {
         self.device.same_device(&other.device)
             && (self.compute, self.products) == (other.compute, other.products)

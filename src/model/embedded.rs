@@ -1,16 +1,17 @@
-//! The small pretrained network that ships inside the program.
+//! Small pretrained network that is embedded in the program.
 //!
-//! The example `pretrain` (`tools/pretrain`) made it from procedurally drawn images, which no federated class
-//! is part of; the quickstart needs no download because of it.
+//! The example `pretrain` (`tools/pretrain`) trained it on procedurally drawn images, which contain no class of a
+//! federation. Because of it the quickstart needs no download.
 
 use super::ops::PerceptronActivation;
 use super::{ModelError, Vit, VitConfig};
 
-/// timm-named safetensors, f32.
+/// Weights as safetensors with timm's names, f32.
 static FILE: &[u8] = include_bytes!("embedded/vit_glyphs.safetensors");
 
-/// Its dimensions: 8 x 8 grey images in patches of 2 (17 tokens), 6 blocks of width 64.
-/// 301,504 parameters, 1.2 MB.
+/// Dimensions of the embedded network: 8 x 8 gray images in patches of 2 (17 tokens), 6 blocks of width 64.
+///
+/// It has 301,504 parameters (1.2 MB).
 pub const EMBEDDED_CONFIG: VitConfig = VitConfig {
     image: 8,
     patch: 2,
@@ -26,7 +27,7 @@ pub const EMBEDDED_CONFIG: VitConfig = VitConfig {
 /// Reads the embedded network.
 ///
 /// # Errors
-/// When this build carries none.
+/// Returns an error if this build does not contain it.
 pub fn embedded_vit() -> Result<Vit, ModelError> {
     Vit::from_bytes("embedded weights", FILE, None, Some(EMBEDDED_CONFIG.heads))
 }

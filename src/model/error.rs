@@ -3,28 +3,28 @@
 use crate::exit::{CommandError, Exit};
 use crate::weights::{WeightsError, shown};
 
-/// Error of a network or its file. A wrong or damaged weights file is reported by tensor name.
+/// Error of a network or its file. Damaged weights are reported by tensor name.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// A file of weights that cannot be used.
+    /// File of weights that cannot be used.
     #[error(transparent)]
     File(#[from] WeightsError),
-    /// Parameters that the format of files has no way to say.
+    /// Parameters that the file format cannot express.
     #[error("the parameters cannot be written as safetensors: {0}")]
     Unwritable(#[from] safetensors::SafeTensorError),
-    /// A tensor is not there.
+    /// Missing tensor.
     #[error("{file} has no tensor `{name}`{}\n  help: {advice}", expected_shape(expected))]
     Missing {
         /// Path as given, or `parameter set`.
         file: String,
         /// timm's name of the tensor.
         name: String,
-        /// The shape it should have, where known.
+        /// Expected shape, if known.
         expected: Option<Vec<usize>>,
         /// Advice.
         advice: &'static str,
     },
-    /// A tensor has another shape than the configuration asks for.
+    /// Tensor of another shape than the configuration requires.
     #[error(
         "{file}: tensor `{name}` is {}, should be {}\n  help: {advice}",
         shown(found),
@@ -35,9 +35,9 @@ pub enum ModelError {
         file: String,
         /// timm's name of the tensor.
         name: String,
-        /// The shape found.
+        /// Shape that was found.
         found: Vec<usize>,
-        /// The shape asked for.
+        /// Expected shape.
         expected: Vec<usize>,
         /// Advice.
         advice: &'static str,
@@ -48,13 +48,13 @@ pub enum ModelError {
         /// Mismatch, and what to change.
         reason: String,
     },
-    /// The input or the adaptation does not fit the network.
+    /// Input or adaptation that does not fit the network.
     #[error("{reason}")]
     Input {
         /// Mismatch.
         reason: String,
     },
-    /// The tensor library refused.
+    /// Error of the tensor library.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),
 }

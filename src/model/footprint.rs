@@ -1,12 +1,11 @@
-//! Memory of training, estimated before a run. The number of clients of a pack follows from it; that number is part
-//! of the plan and may not depend on what is free at the moment.
+//! Memory of training, estimated before a run. The number of clients in a pack follows from it. That number is part of
+//! the plan, so it may not depend on the memory that is free at the moment.
 //!
-//! Of each block of a transformer the backward pass needs the tensors between its ops: eleven of
-//! the width and two of the perceptron's width per token, in the compute type. While it passes a
-//! block, scores of attention exist about six times in `f32` (with a prefix as long as the sequence
-//! at most), and the perceptron's activations about three times. Other backbones are frozen in a
-//! pack and keep nothing: their widest activations count four times, and a convolution unfolds its
-//! input. Trained values exist with gradient, two moments and a copy.
+//! For each block of a transformer the backward pass needs the tensors between its operations: eleven of the width and
+//! two of the perceptron's width per token, in the compute type. While it passes a block, attention scores exist about
+//! six times in `f32` (with a prefix at most as long as the sequence), and the perceptron's activations about three
+//! times. Other backbones are frozen in a pack and keep nothing: their widest activations count four times, and a
+//! convolution unfolds its input. Trained values exist with gradient, two moments and a copy.
 
 use candle_core::DType;
 
@@ -16,14 +15,14 @@ use super::{
 
 const F32: usize = 4;
 
-/// Bytes of activations for one sample in training.
+/// Returns the bytes of activations for one sample in training.
 pub fn bytes_per_sample(backbone: &BackboneConfig, compute: DType) -> u64 {
     let bytes = match *backbone {
         BackboneConfig::Vit(vit) => transformer(&vit, compute),
         BackboneConfig::ResNet(ResNetConfig { image, width, stem: Stem::Small, .. }) => {
             image * image * width * (4 + 9) * F32
         }
-        // Half as high and wide behind the first convolution, which unfolds windows of 7 x 7.
+        // Half the height and width after the first convolution, which unfolds windows of 7 x 7.
         BackboneConfig::ResNet(ResNetConfig {
             image,
             width,
@@ -31,7 +30,7 @@ pub fn bytes_per_sample(backbone: &BackboneConfig, compute: DType) -> u64 {
             stem: Stem::ImageNet,
             ..
         }) => image.div_ceil(2).pow(2) * (4 * width + 49 * channels) * F32,
-        // Widest behind the stem: a quarter of the pixels with 64 channels, which a convolution unfolds.
+        // Widest after the stem: a quarter of the pixels with 64 channels, which a convolution unfolds.
         BackboneConfig::DeepResNet(DeepResNetConfig { image, .. }) => {
             image * image / 4 * 64 * (4 + 9) * F32
         }
@@ -53,7 +52,7 @@ fn transformer(vit: &VitConfig, compute: DType) -> usize {
     kept + scores + passing
 }
 
-/// Bytes of one client in training: `batch` samples and `trained` values.
+/// Returns the bytes of one client in training, with `batch` samples and `trained` values.
 pub fn bytes_per_client(
     backbone: &BackboneConfig,
     compute: DType,
@@ -64,11 +63,13 @@ pub fn bytes_per_client(
     batch as u64 * bytes_per_sample(backbone, compute) + state
 }
 
-/// Packs beyond this gain nothing: the products are large enough.
+/// Largest pack: beyond it, matrix products gain nothing from more rows.
 const LARGEST: u64 = 64;
 
-/// Returns the number of clients in a pack on a device of `memory` bytes, at least 1. A client takes `client` bytes;
-/// `workers` share the device, each with a copy of the weights; four fifths of the memory are planned with.
+/// Returns the number of clients in a pack on a device of `memory` bytes, at least 1.
+///
+/// A client takes `client` bytes; `workers` share the device, each with a copy of the weights. Four fifths of the
+/// memory may be used.
 pub fn clients_that_fit(
     backbone: &BackboneConfig,
     compute: DType,

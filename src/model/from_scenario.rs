@@ -1,4 +1,4 @@
-//! `[backbone]` as dimensions.
+//! Backbone dimensions from the table `[backbone]`.
 
 use super::deep_resnet::Depth;
 use super::{

@@ -4,22 +4,23 @@ use candle_core::Tensor;
 
 use super::{Adaptation, Backbone, ModelError};
 
-/// The part of a model, from the pixels on, that nothing adapts and nothing trains any more.
+/// Part of a model, from the pixels on, that is neither adapted nor trained any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrozenPart {
-    /// None of it, or nothing that is worth keeping.
+    /// Nothing, or nothing that is worth caching.
     Nothing,
     /// The blocks of a transformer below this one; at least 1.
     Below(usize),
     /// All layers up to the features.
     Whole,
-    /// All layers up to the features of a backbone that an earlier method changed before it froze it. By the digest
-    /// of its additions.
+    /// All layers up to the features of a backbone that an earlier method changed before it froze it.
+    ///
+    /// It has the digest of these changes.
     Adapted(u64),
 }
 
 impl FrozenPart {
-    /// Returns the name in caches: `features`, `block-3`.
+    /// Returns the name in caches, such as `features` or `block-3`.
     pub fn name(self) -> String {
         match self {
             FrozenPart::Nothing => "nothing".to_owned(),
@@ -30,15 +31,17 @@ impl FrozenPart {
     }
 }
 
-/// Samples that go through a frozen part together on a CPU. Of the embedded network 8 together take 4 %
-/// longer per sample than 32, and one alone takes 40 % longer.
+/// Number of samples that go through a frozen part together on a CPU.
+///
+/// With the embedded network, 8 together take 4 % longer per sample than 32, and one alone takes 40 % longer.
 pub const FROZEN_BATCH: usize = 8;
 
-/// Applies `give` to `pixels` `(b, c, h, w)`. On a CPU it takes [`FROZEN_BATCH`] at a time, the last ones filled up:
-/// see [`Backbone::frozen`].
+/// Applies `give` to `pixels` `(b, c, h, w)`, on a CPU in batches of [`FROZEN_BATCH`].
+///
+/// The last batch is padded, see [`Backbone::frozen`].
 ///
 /// # Errors
-/// Those of `give`, and pixels without samples to cut.
+/// Fails as `give` does, and if the pixels have no batch dimension.
 pub fn in_frozen_batches<E: From<candle_core::Error>>(
     pixels: &Tensor,
     give: impl Fn(&Tensor) -> Result<Tensor, E>,
@@ -58,15 +61,15 @@ pub fn in_frozen_batches<E: From<candle_core::Error>>(
 }
 
 impl Backbone {
-    /// Returns the output of a frozen part for `pixels` `(b, c, h, w)`. It is features `(b, dim)`, or the tokens
-    /// `(b, n, d)` that enter the block the part ends below.
+    /// Returns the output of a frozen part for `pixels` `(b, c, h, w)`. It is features `(b, dim)`, or the tokens `(b,
+    /// n, d)` that enter the first block above the part.
     ///
-    /// A matrix product rounds a row in a way that depends on the number of rows, and on nothing else about them. So
-    /// on a CPU samples are taken [`FROZEN_BATCH`] at a time, the last ones filled up: the result of a sample is the
-    /// same to the bit in every batch, and can be computed again instead of kept.
+    /// A matrix product rounds a row depending on the number of rows, but not on their content. So on a CPU samples are
+    /// taken [`FROZEN_BATCH`] at a time, and the last batch is padded: a sample's result has the same bits in every
+    /// batch, and can be recomputed instead of stored.
     ///
     /// # Errors
-    /// When the pixels do not fit, or there are no blocks.
+    /// Returns an error if the pixels do not fit, or there are no blocks.
     pub fn frozen(&self, pixels: &Tensor, part: FrozenPart) -> Result<Tensor, ModelError> {
         match self {
             Backbone::Pixels(_) => self.give(pixels, part),

@@ -1,4 +1,4 @@
-//! Weights of an extractor that is never trained, by name: the source of its layers and of its digest.
+//! Named weights of an extractor that never trains, from which its layers and its digest are made.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -8,21 +8,21 @@ use candle_core::Tensor;
 use super::parameters::{Parameter, ParameterSet};
 use super::{DeviceSpec, ModelError};
 
-/// Named tensors that never change. A copy shares them.
+/// Named tensors that never change. Copies share them.
 #[derive(Clone, Debug)]
 pub(super) struct FrozenWeights {
     /// Tensors on the CPU in `f32`; layers that compute there share their storage.
     named: Arc<BTreeMap<Arc<str>, Tensor>>,
-    /// Once asked for.
+    /// Digest, computed on first request.
     digest: Arc<OnceLock<blake3::Hash>>,
 }
 
 impl FrozenWeights {
-    /// Returns the parameters of these names and shapes out of `set`, which `file` names to the user. Others are
-    /// ignored.
+    /// Returns the parameters with these names and shapes from `set`. Others are ignored; `file` names the set in
+    /// errors.
     ///
     /// # Errors
-    /// When one is missing or of another shape.
+    /// Returns an error if one is missing or of another shape.
     pub fn read(
         file: &str,
         shapes: Vec<(String, Vec<usize>)>,
@@ -37,32 +37,32 @@ impl FrozenWeights {
         Ok(FrozenWeights { named: Arc::new(named), digest: Arc::default() })
     }
 
-    /// Returns the tensor of a name that was read, at a place and in the type that it computes in.
+    /// Returns the tensor of a name on a device, in the type in which it computes.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn tensor(&self, name: &str, place: &DeviceSpec) -> Result<Tensor, ModelError> {
         Ok(self.named[name].to_device(&place.device)?.to_dtype(place.compute)?)
     }
 
-    /// Copies all of them.
+    /// Copies all weights.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         self.named.iter().map(|(name, t)| Ok((Arc::clone(name), Parameter::of(t)?))).collect()
     }
 
-    /// Digest of all of them, computed once.
+    /// Returns the digest of all weights, computed once.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
         if let Some(known) = self.digest.get() {
             return Ok(*known);
         }
         let digest = self.parameters()?.digest();
-        // Another thread may have been faster; it found the same.
+        // If another thread was faster, its result is the same.
         Ok(*self.digest.get_or_init(|| digest))
     }
 }

@@ -1,8 +1,8 @@
-//! The memory of a GPU as it is at the moment.
+//! Current memory use of a GPU.
 
 use candle_core::{Device, Result};
 
-/// Memory of one GPU, which all its workers share. A CPU has none.
+/// Memory of one GPU, which all its workers share. CPUs have none.
 #[derive(Clone, Debug)]
 pub struct GpuMemory {
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "no GPU can be opened"))]
@@ -10,7 +10,7 @@ pub struct GpuMemory {
 }
 
 impl GpuMemory {
-    /// That of `device`, if it is a GPU.
+    /// Returns the memory of `device`, if it is a GPU.
     pub fn of(device: &Device) -> Option<GpuMemory> {
         device.is_cuda().then(|| GpuMemory { device: device.clone() })
     }
@@ -18,7 +18,7 @@ impl GpuMemory {
 
 /// Returns the peak of tensors on one GPU of this process so far, in megabytes (10^6).
 ///
-/// It is the largest of all its GPUs; `None` without one.
+/// With several GPUs it is the largest of their peaks; `None` without a GPU.
 pub fn peak_gpu_memory_mb() -> Option<f64> {
     #[cfg(feature = "cuda")]
     let bytes = super::cuda::highest();
@@ -29,35 +29,35 @@ pub fn peak_gpu_memory_mb() -> Option<f64> {
 
 #[cfg(feature = "cuda")]
 impl GpuMemory {
-    /// Bytes in use or not.
+    /// Returns the memory of the GPU in bytes, in use or not.
     ///
     /// # Errors
-    /// What the driver reports; so do all of these.
+    /// Returns an error if the driver fails, as do all functions here.
     pub fn total(&self) -> Result<u64> {
         super::cuda::total(&self.device)
     }
 
-    /// Bytes of tensors now.
+    /// Returns the bytes of tensors now.
     pub fn used(&self) -> Result<u64> {
         super::cuda::used(&self.device)
     }
 
-    /// Bytes that can still be had.
+    /// Returns the bytes that can still be allocated.
     pub fn free(&self) -> Result<u64> {
         super::cuda::free(&self.device)
     }
 
-    /// Returns the most bytes of tensors since [`GpuMemory::forget_peak`].
+    /// Returns the peak of tensor memory since [`GpuMemory::forget_peak`], in bytes.
     pub fn peak(&self) -> Result<u64> {
         super::cuda::peak(&self.device)
     }
 
-    /// Starts [`GpuMemory::peak`] again.
+    /// Resets [`GpuMemory::peak`].
     pub fn forget_peak(&self) -> Result<()> {
         super::cuda::forget_peak(&self.device)
     }
 
-    /// Waits until what was dropped is free, and gives the driver what the pool does not use.
+    /// Waits until dropped tensors are freed, and returns unused memory of the pool to the driver.
     pub fn settle(&self) -> Result<()> {
         super::cuda::settle(&self.device)
     }
@@ -65,35 +65,35 @@ impl GpuMemory {
 
 #[cfg(not(feature = "cuda"))]
 impl GpuMemory {
-    /// Bytes in use or not.
+    /// Returns the memory of the GPU in bytes, in use or not.
     ///
     /// # Errors
-    /// Always, in a program without GPUs; so do all of these.
+    /// Returns an error in a program without GPU support, as do all functions here.
     pub fn total(&self) -> Result<u64> {
         Err(candle_core::Error::NotCompiledWithCudaSupport)
     }
 
-    /// Bytes of tensors now.
+    /// Returns the bytes of tensors now.
     pub fn used(&self) -> Result<u64> {
         self.total()
     }
 
-    /// Bytes that can still be had.
+    /// Returns the bytes that can still be allocated.
     pub fn free(&self) -> Result<u64> {
         self.total()
     }
 
-    /// Returns the most bytes of tensors since [`GpuMemory::forget_peak`].
+    /// Returns the peak of tensor memory since [`GpuMemory::forget_peak`], in bytes.
     pub fn peak(&self) -> Result<u64> {
         self.total()
     }
 
-    /// Starts [`GpuMemory::peak`] again.
+    /// Resets [`GpuMemory::peak`].
     pub fn forget_peak(&self) -> Result<()> {
         self.total().map(|_| ())
     }
 
-    /// Waits until what was dropped is free, and gives the driver what the pool does not use.
+    /// Waits until dropped tensors are freed, and returns unused memory of the pool to the driver.
     pub fn settle(&self) -> Result<()> {
         self.total().map(|_| ())
     }

@@ -29,7 +29,7 @@ pub enum HeadStart {
 }
 
 impl HeadStart {
-    /// Start values of a linear head of `classes` rows on `dim` features.
+    /// Returns initial values of a linear head with `classes` rows on `dim` features.
     pub fn parameters(self, classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
         let mut weight = vec![0.0; classes * dim];
         match self {
@@ -50,14 +50,14 @@ impl HeadStart {
     }
 }
 
-/// `logits = W h + b`: frozen tensors, or variables in training.
+/// Linear head, `logits = W h + b`: frozen tensors, or variables in training.
 ///
-/// Row `c` of `weight` belongs to head row `c`, that is to the class the curriculum puts there.
+/// Row `c` of `weight` belongs to head row `c`, that is to the class that the task sequence puts there.
 #[derive(Clone, Debug)]
 pub struct LinearHead {
-    /// `(C, d)`, or `(members, C, d)` for a pack with a head each.
+    /// Weight `(C, d)`, or `(members, C, d)` for a pack with a head each.
     pub weight: Tensor,
-    /// `(C)`, or `(members, C)`.
+    /// Bias `(C)`, or `(members, C)`.
     pub bias: Tensor,
 }
 
@@ -70,13 +70,13 @@ impl LinearHead {
     /// Returns a head of zeros for `classes` rows and `dim` features.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn zeros(classes: usize, dim: usize) -> Result<LinearHead, ModelError> {
         let zeros = |shape: &[usize]| Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu);
         Ok(LinearHead { weight: zeros(&[classes, dim])?, bias: zeros(&[classes])? })
     }
 
-    /// Start values as PyTorch's `nn.Linear`: weight and bias uniform on `±1/sqrt(dim)`.
+    /// Returns initial values as of PyTorch's `nn.Linear`: weight and bias uniform in `±1/sqrt(dim)`.
     pub fn initial_parameters(classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
         let bound = 1.0 / (dim.max(1) as f64).sqrt();
         let mut rng = key.rng();
@@ -93,33 +93,34 @@ impl LinearHead {
     /// Returns a frozen head from the entries `head.weight` and `head.bias` of a set.
     ///
     /// # Errors
-    /// When an entry is missing or the two do not fit.
+    /// Returns an error if an entry is missing or the two do not fit.
     pub fn from_parameters(set: &ParameterSet) -> Result<LinearHead, ModelError> {
         LinearHead::frozen_at(set, &Device::Cpu)
     }
 
-    /// [`LinearHead::from_parameters`] on another device.
+    /// Returns [`LinearHead::from_parameters`] on another device.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`LinearHead::from_parameters`] does.
     pub fn frozen_at(set: &ParameterSet, device: &Device) -> Result<LinearHead, ModelError> {
         let (weight, bias) = LinearHead::entries(set)?;
         Ok(LinearHead { weight: weight.tensor(device)?, bias: bias.tensor(device)? })
     }
 
-    /// Returns the head over new variables, and these sorted by name. A pack's heads are
-    /// [stacked](ParameterSet::stacked).
+    /// Returns the head over new variables, which are also returned sorted by name.
+    ///
+    /// The heads of a pack are [stacked](ParameterSet::stacked).
     ///
     /// # Errors
-    /// When an entry is missing or the two do not fit.
+    /// Returns an error if an entry is missing or the two do not fit.
     pub fn with_trainables(set: &ParameterSet) -> Result<(LinearHead, Variables), ModelError> {
         LinearHead::trainable_at(set, &Device::Cpu)
     }
 
-    /// [`LinearHead::with_trainables`] on another device.
+    /// Returns [`LinearHead::with_trainables`] on another device.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`LinearHead::with_trainables`] does.
     pub fn trainable_at(
         set: &ParameterSet,
         device: &Device,
@@ -149,7 +150,7 @@ impl LinearHead {
     /// Copies weight and bias.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         ParameterSet::snapshot(&[
             (LinearHead::WEIGHT, &self.weight),
@@ -157,23 +158,23 @@ impl LinearHead {
         ])
     }
 
-    /// Rows of the head.
+    /// Returns the number of head rows.
     pub fn classes(&self) -> usize {
         self.bias.dims().last().copied().unwrap_or(0)
     }
 
-    /// `features` `(b, d)` to logits `(b, C)`.
+    /// Returns logits `(b, C)` of `features` `(b, d)`.
     ///
     /// # Errors
-    /// When the features have another width.
+    /// Returns an error if the features have another width.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
         Ok(ops::linear(features, &self.weight, Some(&self.bias))?)
     }
 
-    /// [`LinearHead::logits`] for the members of a pack.
+    /// Returns [`LinearHead::logits`] for the members of a pack.
     ///
     /// # Errors
-    /// When the features have another width, or there is not one head per member.
+    /// Returns an error if the features have another width, or there is not one head per member.
     pub fn pack_logits(
         &self,
         features: &Tensor,

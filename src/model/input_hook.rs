@@ -1,6 +1,6 @@
 //! Hook on the inputs of the linear layers of a transformer's blocks.
 //!
-//! It serves methods that need their second moments (RegMean, LoRM), and changes no output.
+//! It serves methods that need second moments of these inputs (RegMean, LoRM), and changes no output.
 
 use std::fmt::Debug;
 
@@ -8,25 +8,25 @@ use candle_core::{Result, Tensor};
 
 use super::VitConfig;
 
-/// A linear layer of a block.
+/// Linear layer of a transformer's block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinearLayer {
-    /// Queries, keys and values together.
+    /// Projection to queries, keys and values together.
     Qkv,
-    /// Behind attention.
+    /// Projection after attention.
     Proj,
-    /// Input of the perceptron.
+    /// First layer of the perceptron.
     Fc1,
-    /// Out of it.
+    /// Second layer of the perceptron.
     Fc2,
 }
 
 impl LinearLayer {
-    /// All of a block, in the order of a forward pass.
+    /// All linear layers of a block, in the order of a forward pass.
     pub const ALL: [LinearLayer; 4] =
         [LinearLayer::Qkv, LinearLayer::Proj, LinearLayer::Fc1, LinearLayer::Fc2];
 
-    /// Returns the layer's name in a block, in timm's words.
+    /// Returns timm's name of the layer within a block.
     pub fn name(self) -> &'static str {
         match self {
             LinearLayer::Qkv => "attn.qkv",
@@ -36,12 +36,12 @@ impl LinearLayer {
         }
     }
 
-    /// Returns the name of its weight among the parameters of a backbone.
+    /// Returns the name of the layer's weight among the parameters of a backbone.
     pub fn weight(self, block: usize) -> String {
         format!("blocks.{block}.{}.weight", self.name())
     }
 
-    /// Width of what enters.
+    /// Returns the width of the layer's input.
     pub fn inputs(self, vit: &VitConfig) -> usize {
         match self {
             LinearLayer::Fc2 => vit.mlp,
@@ -49,7 +49,7 @@ impl LinearLayer {
         }
     }
 
-    /// Width of what comes out.
+    /// Returns the width of the layer's output.
     pub fn outputs(self, vit: &VitConfig) -> usize {
         match self {
             LinearLayer::Qkv => 3 * vit.dim,
@@ -61,9 +61,9 @@ impl LinearLayer {
 
 /// Observer of the inputs of linear layers.
 pub trait InputHook: Debug + Send + Sync {
-    /// `x` `(b, n, in)` enters a layer, with all tokens of all samples.
+    /// Observes `x` `(b, n, in)`, the input of a layer, with all tokens of all samples.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     fn input(&self, block: usize, layer: LinearLayer, x: &Tensor) -> Result<()>;
 }

@@ -3,9 +3,9 @@
 //! ```text
 //! y = W x + b + B_0 (A_0 x) + B_1 (A_1 x) + ...        A (r, in), B (out, r); no factor alpha / r
 //! ```
-//! A pair may stand at any linear layer of a block, or at the queries or values alone. Several pairs at one place are in
-//! order: those of earlier tasks, which are frozen, and behind them the one that trains. `B` starts at zero, and what a
-//! pair with `B = 0` adds is zero to the bit.
+//! A pair may be at any linear layer of a block, or at the queries or values alone. Several pairs at one place are in
+//! order: frozen ones of earlier tasks, then the one that trains. `B` starts at zero, and a pair with `B = 0` adds
+//! exact zeros.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub enum LoraPlace {
 }
 
 impl LoraPlace {
-    /// Returns the layer whose input it has.
+    /// Returns the layer with the same input.
     pub fn layer(self) -> LinearLayer {
         match self {
             LoraPlace::Qkv | LoraPlace::Q | LoraPlace::V => LinearLayer::Qkv,
@@ -49,7 +49,7 @@ impl LoraPlace {
         }
     }
 
-    /// Returns the place of a linear layer as a whole.
+    /// Returns the place of a complete linear layer.
     pub fn at(layer: LinearLayer) -> LoraPlace {
         match layer {
             LinearLayer::Qkv => LoraPlace::Qkv,
@@ -71,17 +71,17 @@ impl LoraPlace {
     }
 }
 
-/// One of the two factors of a pair.
+/// One of the two factors of a LoRA pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
-    /// Factor from the input down.
+    /// Factor `A`, from the input down to the rank.
     A,
-    /// Up to the output.
+    /// Factor `B`, from the rank up to the output.
     B,
 }
 
 impl Factor {
-    /// Returns the factor that a parameter is, if it is one.
+    /// Returns the factor that a parameter name denotes, if any.
     pub fn of(name: &str) -> Option<Factor> {
         match name.strip_prefix(PREFIX)?.rsplit_once('.')?.1 {
             "a" => Some(Factor::A),
@@ -100,27 +100,27 @@ impl Factor {
 
 const PREFIX: &str = "lora.";
 
-/// Returns true if a parameter of this name belongs to a pair.
+/// Returns true if a parameter of this name belongs to a LoRA pair.
 pub fn is_lora(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Returns the name of a factor; names sort as blocks do.
+/// Returns the name of a factor. Names sort in the order of blocks.
 pub fn lora_name(block: usize, place: LoraPlace, factor: Factor) -> String {
     format!("{PREFIX}{block:02}.{}.{}", place.word(), factor.word())
 }
 
-/// One pair; for a pack both have a leading axis of members, or neither.
+/// Low-rank pair. In a pack, both factors have a leading axis of members, or neither.
 #[derive(Clone, Debug)]
 pub struct LoraPair {
-    /// `(r, in)`.
+    /// Factor `A`, `(r, in)`.
     pub a: Tensor,
-    /// `(out, r)`.
+    /// Factor `B`, `(out, r)`.
     pub b: Tensor,
 }
 
 impl LoraPair {
-    /// `B A x` for `x` `(b, n, in)`.
+    /// Returns `B A x` for `x` `(b, n, in)`.
     fn forward(&self, x: &Tensor, groups: Option<&SampleGroups>) -> Result<Tensor> {
         let linear = |x: &Tensor, weight: &Tensor| match groups {
             None => ops::linear(x, weight, None),
@@ -129,21 +129,21 @@ impl LoraPair {
         linear(&linear(x, &self.a)?, &self.b)
     }
 
-    /// Returns `out`.
+    /// Returns the output width, `out`.
     fn outputs(&self) -> usize {
         self.b.dims().iter().rev().nth(1).copied().unwrap_or(0)
     }
 }
 
-/// All pairs of a block.
+/// All LoRA pairs of a block.
 #[derive(Clone, Debug, Default)]
 pub struct LoraBlock {
-    /// Pairs by place, in the order in which they are added.
+    /// Pairs by place; those of one place are added in order.
     pub pairs: BTreeMap<LoraPlace, Vec<LoraPair>>,
 }
 
 impl LoraBlock {
-    /// Returns the pairs at a layer of as many outputs, each with its first column, in order.
+    /// Returns the pairs at a layer with `outputs` outputs, each with its first output column, in order.
     pub(super) fn at(
         &self,
         layer: LinearLayer,
@@ -157,7 +157,7 @@ impl LoraBlock {
         })
     }
 
-    /// Returns the output `y` of a layer with what pairs add to it; `x` is its input.
+    /// Returns the output `y` of a layer plus the pairs' outputs for its input `x`.
     pub(super) fn added(
         &self,
         layer: LinearLayer,
@@ -171,24 +171,23 @@ impl LoraBlock {
     }
 }
 
-/// Pairs for some blocks of a transformer.
+/// Shape of LoRA pairs in the first blocks of a transformer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoraShape {
-    /// The transformer.
+    /// Dimensions of the transformer.
     pub vit: VitConfig,
-    /// Number of blocks that have pairs, from the first on.
+    /// Number of blocks with pairs, from the first on.
     pub blocks: usize,
-    /// Places in a block.
+    /// Places of pairs within a block.
     pub places: Vec<LoraPlace>,
-    /// `r`.
+    /// Rank `r`.
     pub rank: usize,
-    /// Number of pairs at each place, one per task; `None`: one pair, and no axis of tasks.
+    /// Number of pairs at each place, one per task; `None` for a single pair without an axis of tasks.
     pub tasks: Option<usize>,
 }
 
 impl LoraShape {
-    /// Returns names and shapes of all factors: `(r, in)` and `(out, r)`. An axis of tasks is in front, where there
-    /// is one.
+    /// Returns names and shapes of all factors, `(r, in)` and `(out, r)`. An axis of tasks, if any, is in front.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         let behind_tasks =
             |shape: [usize; 2]| self.tasks.into_iter().chain(shape).collect::<Vec<usize>>();
@@ -206,8 +205,9 @@ impl LoraShape {
         (0..self.blocks.min(self.vit.depth)).flat_map(of_block).collect()
     }
 
-    /// Returns start values: `A` Kaiming-uniform with a = sqrt 5, that is uniform on `±1/sqrt(in)`; `B` zero. Every
-    /// factor has its own stream.
+    /// Returns initial values: `A` uniform in `±1/sqrt(in)`, `B` zero.
+    ///
+    /// `A` is Kaiming-uniform with a = sqrt 5. Every factor has its own stream.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
         let draw = |(name, shape): (String, Vec<usize>)| {
             let mut values = vec![0f32; shape.iter().product()];
@@ -223,11 +223,12 @@ impl LoraShape {
     }
 }
 
-/// Returns the pairs of some factors, by block; empty where there are none. Of every factor its tensors in order
-/// ([`lora_pairs`]).
+/// Returns the pairs of some factors, by block; empty if there are none.
+///
+/// A factor comes with its single tensors in order ([`lora_pairs`]).
 ///
 /// # Errors
-/// When a factor lacks its partner, or the two are not of as many pairs.
+/// Returns an error if a factor lacks its partner, or the two have different numbers of pairs.
 pub fn loras_of(
     factors: impl IntoIterator<Item = (Arc<str>, Vec<Tensor>)>,
 ) -> std::result::Result<Vec<Option<LoraBlock>>, ModelError> {
@@ -254,11 +255,12 @@ pub fn loras_of(
     Ok(blocks)
 }
 
-/// Returns the tensors of single pairs in a factor. It has the shape of one pair, or an axis of pairs in front of
-/// that, and where it is a pack's the axis of its members in front of all.
+/// Splits a factor into the tensors of single pairs.
+///
+/// It has the shape of one pair, possibly after an axis of pairs and, in a pack, an axis of members before that.
 ///
 /// # Errors
-/// What the device reports.
+/// Returns an error if the device fails.
 pub fn lora_pairs(factor: &Tensor, members: usize) -> std::result::Result<Vec<Tensor>, ModelError> {
     let axis = usize::from(members > 1);
     if factor.rank() <= axis + 2 {

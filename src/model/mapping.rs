@@ -1,10 +1,10 @@
-//! A linear map of features into a space of label embeddings, as LANDER has it.
+//! Linear map of features into a space of label embeddings, as in LANDER.
 //!
 //! ```text
 //! branch   scores = W f + b                h = A f + a     (the release)
 //! below    scores = W (A f + a) + b        h = A f + a
 //! ```
-//! The names of the parameters say which: `anchor.*` are of a branch, `mapping.*` lie below the rows of the head.
+//! The parameter names distinguish them: `anchor.*` for a branch, `mapping.*` below the rows of the head.
 
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
@@ -40,7 +40,7 @@ impl MappingPlace {
         vec![(weight.to_owned(), vec![outputs, inputs]), (bias.to_owned(), vec![outputs])]
     }
 
-    /// Returns start values as PyTorch's linear layers have them: uniform on `±1/sqrt(inputs)`.
+    /// Returns initial values as of PyTorch's linear layers: uniform in `±1/sqrt(inputs)`.
     ///
     /// Every parameter has its own stream, keyed by its name.
     pub fn initial_parameters(self, inputs: usize, outputs: usize, key: StreamKey) -> ParameterSet {
@@ -56,7 +56,7 @@ impl MappingPlace {
     }
 }
 
-/// A map of features, frozen or over variables.
+/// Linear map of features, frozen or over variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping {
     weight: Tensor,
@@ -73,15 +73,15 @@ impl Mapping {
     /// Returns the map that a set holds, frozen.
     ///
     /// # Errors
-    /// A weight without its bias, or what the device reports.
+    /// Returns an error if a weight lacks its bias, or the device fails.
     pub fn frozen(set: &ParameterSet, device: &Device) -> Result<Option<Mapping>, ModelError> {
         Mapping::with(set, |_, parameter| parameter.tensor(device))
     }
 
-    /// Returns the map that a set holds, over new variables, and these.
+    /// Returns the map that a set holds, over new variables, which are also returned.
     ///
     /// # Errors
-    /// As [`frozen`](Mapping::frozen).
+    /// Fails as [`frozen`](Mapping::frozen) does.
     pub fn trainable(
         set: &ParameterSet,
         device: &Device,
@@ -111,7 +111,7 @@ impl Mapping {
         Ok(None)
     }
 
-    /// `(b, inputs)` to `(b, outputs)`.
+    /// Returns mapped features `(b, outputs)` of features `(b, inputs)`.
     pub fn apply(&self, features: &Tensor) -> candle_core::Result<Tensor> {
         ops::linear(features, &self.weight, Some(&self.bias))
     }

@@ -1,17 +1,17 @@
-//! Networks and the differentiable kernels they are made of.
+//! Networks, and the differentiable kernels that they consist of.
 //!
 //! * [`ops`]: kernels with their own backward pass;
-//! * [`Backbone`]: what turns an image into features: a transformer, or no network at all;
-//! * [`Vit`]: the one vision transformer, frozen or trained, with timm's parameters,
-//!   with an [`Adaptation`] (prefix keys and values, adapters per block) handed over as plain tensors;
+//! * [`Backbone`]: feature extractor of any kind, from a transformer to no network at all;
+//! * [`Vit`]: the one vision transformer, frozen or trained, with timm's parameters, with an [`Adaptation`] (prefix
+//!   keys and values, adapters per block) given as plain tensors;
 //! * [`ResNet`]: residual networks for small images, trained from scratch, with their own batch norm;
 //! * [`Bert`]: an encoder of token sequences, frozen only;
 //! * [`DeepResNet`]: ResNet-50 and ResNet-152 with pretrained weights, frozen only;
 //! * [`LinearHead`] and [`CosineHead`]: the classifiers on top of the features;
 //! * [`ImageGenerator`]: images from noise, for methods that replay without data;
 //! * [`AcGan`]: a generator of images of given classes and a discriminator that classifies;
-//! * [`ParameterSet`]: named parameters at rest, which is what messages, checkpoints and
-//!   digests hold. Tensors never travel between threads, parameter sets do.
+//! * [`ParameterSet`]: named parameters outside of networks, for messages, checkpoints and digests. Tensors never move
+//!   between threads, parameter sets do.
 //!
 //! ```
 //! use fedcast::model::{Adaptation, LinearHead, Vit, VitConfig};

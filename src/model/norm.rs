@@ -1,4 +1,4 @@
-//! A batch norm with its running statistics.
+//! Batch norm with its running statistics.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -9,28 +9,29 @@ use crate::model::ModelError;
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::parameters::{Parameter, ParameterSet};
 
-/// Share of a batch in the running statistics, as PyTorch's default.
+/// Weight of a batch in the running statistics, PyTorch's default.
 const MOMENTUM: f64 = 0.1;
-/// Epsilon, as PyTorch's default.
+/// Epsilon, PyTorch's default.
 pub(crate) const NORM_EPS: f64 = 1e-5;
 
 const MEAN: &str = ".running_mean";
 const VARIANCE: &str = ".running_var";
 
-/// Running statistics of a batch norm. Clones of a network share it.
+/// Running statistics of a batch norm. Clones of a network share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
-    /// `(c)`.
+    /// Running mean, `(c)`.
     pub mean: Tensor,
-    /// `(c)`, unbiased.
+    /// Running variance, `(c)`, unbiased.
     pub variance: Tensor,
-    /// `[]`: how many batches.
+    /// Number of batches, `[]`.
     pub batches: Tensor,
 }
 
 impl Running {
-    /// Takes a batch in. PyTorch refuses a single value per channel, which has no unbiased variance; it
-    /// teaches nothing and is passed over here.
+    /// Updates the statistics with a batch.
+    ///
+    /// A batch with a single value per channel has no unbiased variance and is skipped, while PyTorch refuses it.
     fn update(&mut self, batch: &ChannelMoments) -> Result<()> {
         if batch.rows < 2 {
             return Ok(());
@@ -51,19 +52,19 @@ impl Running {
 pub(crate) struct RunningMoments(Vec<(String, Arc<Mutex<Running>>)>);
 
 impl RunningMoments {
-    /// Returns these moments of a norm, with no batch counted.
+    /// Returns statistics with these moments, and no batch counted.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn of(mean: Tensor, variance: Tensor) -> Result<Arc<Mutex<Running>>> {
         let batches = Tensor::new(0f32, mean.device())?;
         Ok(Arc::new(Mutex::new(Running { mean, variance, batches })))
     }
 
-    /// Returns the moments of a norm, whose tensors `tensor` finds.
+    /// Returns the statistics of a norm, whose tensors `tensor` returns by name.
     ///
     /// # Errors
-    /// Those of `tensor`.
+    /// Fails as `tensor` does.
     pub fn of_norm(
         norm: &str,
         mut tensor: impl FnMut(&str) -> std::result::Result<Tensor, ModelError>,
@@ -72,15 +73,15 @@ impl RunningMoments {
         Ok(RunningMoments::of(mean, tensor(&format!("{norm}{VARIANCE}"))?)?)
     }
 
-    /// Adds those of another norm.
+    /// Adds the statistics of another norm.
     pub fn push(&mut self, norm: &str, running: &Arc<Mutex<Running>>) {
         self.0.push((norm.to_owned(), Arc::clone(running)));
     }
 
-    /// Puts means and variances as they are now into a set.
+    /// Adds the current means and variances to a set.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn record(&self, set: &mut ParameterSet) -> std::result::Result<(), ModelError> {
         for (norm, running) in &self.0 {
             let running = running.lock();
@@ -91,48 +92,48 @@ impl RunningMoments {
     }
 }
 
-/// Input of a batch norm in a forward pass, and the running moments that the norm has.
+/// Input of a batch norm in a forward pass, and the norm's running moments.
 #[derive(Clone, Debug)]
 pub struct NormInput {
-    /// `(b, h, w, c)`, part of the graph of the pass.
+    /// Input `(b, h, w, c)`, part of the graph of the pass.
     pub input: Tensor,
-    /// `(c)`.
+    /// Running mean, `(c)`.
     pub running_mean: Tensor,
-    /// `(c)`, unbiased.
+    /// Running variance, `(c)`, unbiased.
     pub running_variance: Tensor,
 }
 
-/// Scale and shift of every channel, and the statistics.
+/// Scale, shift and running statistics of every channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Norm {
     pub weight: Tensor,
     pub bias: Tensor,
     pub running: Arc<Mutex<Running>>,
-    /// True if it uses the moments of the batch and moves the running ones; false: it uses the latter.
+    /// True if it uses the moments of the batch and updates the running ones; false if it uses the latter.
     pub trains: bool,
-    /// Added to the variance.
+    /// Value added to the variance.
     pub eps: f64,
 }
 
 impl Norm {
-    /// Returns this input with the running moments as they are now.
+    /// Returns this input with the current running moments.
     pub fn seen(&self, input: &Tensor) -> NormInput {
         let running = self.running.lock();
         let (running_mean, running_variance) = (running.mean.clone(), running.variance.clone());
         NormInput { input: input.clone(), running_mean, running_variance }
     }
 
-    /// Returns scale and shift.
+    /// Returns scale and shift of every channel.
     pub fn affine(&self) -> ChannelAffine<'_> {
         ChannelAffine { weight: &self.weight, bias: &self.bias, eps: self.eps }
     }
 
-    /// Moves the running statistics by the moments of a batch.
+    /// Updates the running statistics with the moments of a batch.
     pub fn update(&self, batch: &ChannelMoments) -> Result<()> {
         self.running.lock().update(batch)
     }
 
-    /// Normalizes `x` `(.., c)`, adds the shortcut, and rectifies if asked to.
+    /// Normalizes `x` `(.., c)`, adds the shortcut, and rectifies if `rectify`.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let affine = self.affine();
         if self.trains {

@@ -1,7 +1,7 @@
-//! Named parameters at rest: what messages carry, checkpoints keep and digests cover.
+//! Named parameters outside of networks: the content of messages, checkpoints and digests.
 //!
-//! A `Var` shares its storage with every clone and every "snapshot" taken by cloning, so
-//! nothing but a [`ParameterSet`], a copy behind an `Arc`, leaves the place that trains.
+//! A `Var` shares its storage with every clone, so that clones are no snapshots. So only a [`ParameterSet`], a copy
+//! behind an `Arc`, leaves the code that trains.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,20 +14,20 @@ use super::ModelError;
 /// Variables in training, sorted by name.
 pub type Variables = Vec<(Arc<str>, Var)>;
 
-/// One tensor's shape and its row-major values.
+/// Shape and row-major values of one tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Extents; empty for a scalar.
+    /// Shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Row-major values, shared, never changed.
+    /// Row-major values, shared and never changed.
     pub values: Arc<[f32]>,
 }
 
 impl Parameter {
-    /// Copies a tensor out (from any device, as f32).
+    /// Copies a tensor from any device, as f32.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn of(tensor: &Tensor) -> Result<Parameter, ModelError> {
         let flat = tensor.to_dtype(candle_core::DType::F32)?.flatten_all()?;
         let (storage, layout) = flat.storage_and_layout();
@@ -41,22 +41,22 @@ impl Parameter {
     /// Returns a variable that starts with these values.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn variable(&self, device: &Device) -> Result<Var, ModelError> {
         Ok(Var::from_slice(&self.values, self.shape.as_slice(), device)?)
     }
 
-    /// Returns a plain (frozen) tensor with these values.
+    /// Returns a constant tensor with these values.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn tensor(&self, device: &Device) -> Result<Tensor, ModelError> {
         Ok(Tensor::from_slice(&self.values, self.shape.as_slice(), device)?)
     }
 }
 
 impl Parameter {
-    /// Numbers of a row along the first axis; a scalar is one row of one number.
+    /// Returns the number of values per row along the first axis. A scalar is one row of one value.
     pub fn width(&self) -> usize {
         self.shape.get(1..).unwrap_or_default().iter().product()
     }
@@ -66,10 +66,10 @@ impl Parameter {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// Some rows; all of them are shared, not copied.
+    /// Returns some rows. All rows together are shared, not copied.
     ///
     /// # Errors
-    /// When it has fewer, or none because it is a scalar.
+    /// Returns an error if it has fewer rows, or is a scalar.
     pub fn cut(&self, rows: Range<usize>) -> Result<Parameter, ModelError> {
         let count = self.shape.first().copied().unwrap_or(0);
         if rows.end > count || rows.start > rows.end {
@@ -88,7 +88,7 @@ impl Parameter {
     /// Returns a copy with the rows from `first` on replaced by those of `part`.
     ///
     /// # Errors
-    /// When they do not fit.
+    /// Returns an error if they do not fit.
     pub fn with_rows(&self, part: &Parameter, first: usize) -> Result<Parameter, ModelError> {
         if self.shape == part.shape && first == 0 {
             return Ok(part.clone());
@@ -105,7 +105,7 @@ impl Parameter {
         Ok(Parameter { shape: self.shape.clone(), values })
     }
 
-    /// Returns a copy behind `rows` rows of zeros.
+    /// Returns a copy with `rows` rows of zeros in front.
     pub fn behind_zeros(&self, rows: usize) -> Parameter {
         if rows == 0 {
             return self.clone();
@@ -117,7 +117,7 @@ impl Parameter {
     }
 }
 
-/// Parameters by name, in sorted order. Cloning shares the values.
+/// Parameters by name, in sorted order. Clones share the values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParameterSet {
     parameters: BTreeMap<Arc<str>, Parameter>,
@@ -129,11 +129,12 @@ impl ParameterSet {
         ParameterSet::default()
     }
 
-    /// Stacks sets of the same names and shapes to one: the form that a pack trains. The values of each parameter are
-    /// one behind the other along a new leading axis. One set stays as it is.
+    /// Stacks sets of the same names and shapes to one, the form in which a pack trains.
+    ///
+    /// The values of each parameter are concatenated along a new leading axis. A single set stays as it is.
     ///
     /// # Errors
-    /// When there is none, or names or shapes differ.
+    /// Returns an error if there is no set, or names or shapes differ.
     pub fn stacked(sets: &[ParameterSet]) -> Result<ParameterSet, ModelError> {
         let differ = || ModelError::Input {
             reason: "the members of a pack have parameters of different names or shapes".to_owned(),
@@ -158,7 +159,7 @@ impl ParameterSet {
         }
     }
 
-    /// Returns the parameters whose names are to be kept.
+    /// Returns the parameters whose names `keep` accepts.
     pub fn filter(&self, keep: impl Fn(&str) -> bool) -> ParameterSet {
         let kept = self.iter().filter(|(name, _)| keep(name));
         kept.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect()
@@ -167,7 +168,7 @@ impl ParameterSet {
     /// Copies the current values of variables (or of any named tensors).
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn snapshot<N, T>(variables: &[(N, T)]) -> Result<ParameterSet, ModelError>
     where
         N: AsRef<str>,
@@ -180,13 +181,13 @@ impl ParameterSet {
         Ok(set)
     }
 
-    /// Both sets as one; where both have a parameter, `other`'s stays.
+    /// Returns the union of both sets. If both have a parameter, `other`'s is used.
     pub fn merge(mut self, other: &ParameterSet) -> ParameterSet {
         other.iter().for_each(|(name, parameter)| self.insert(Arc::clone(name), parameter.clone()));
         self
     }
 
-    /// Applies `f` number by number to both sets, in the shapes of this one. Values that the other lacks stay.
+    /// Applies `f` elementwise to both sets, in the shapes of this one. Values that the other lacks do not change.
     pub fn zipped(&self, other: &ParameterSet, f: impl Fn(f32, f32) -> f32) -> ParameterSet {
         let one = |(name, own): (&Arc<str>, &Parameter)| {
             let zipped = match other.get(name).filter(|other| other.shape == own.shape) {
@@ -202,7 +203,7 @@ impl ParameterSet {
         self.iter().map(one).collect()
     }
 
-    /// Returns the Euclidean norm of all numbers together.
+    /// Returns the Euclidean norm of all values together.
     pub fn norm(&self) -> f64 {
         let all = self.parameters.values().flat_map(|parameter| parameter.values.iter());
         all.map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt()
@@ -211,7 +212,7 @@ impl ParameterSet {
     /// Adds or replaces a parameter.
     ///
     /// # Panics
-    /// When the number of values is not that of the shape.
+    /// Panics if the number of values is not that of the shape.
     pub fn insert(&mut self, name: impl Into<Arc<str>>, parameter: Parameter) {
         assert_eq!(parameter.values.len(), parameter.shape.iter().product::<usize>());
         self.parameters.insert(name.into(), parameter);
@@ -227,7 +228,7 @@ impl ParameterSet {
         self.parameters.iter()
     }
 
-    /// Number of tensors.
+    /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         self.parameters.len()
     }
@@ -237,18 +238,19 @@ impl ParameterSet {
         self.parameters.is_empty()
     }
 
-    /// Number of scalars in all tensors together.
+    /// Returns the number of values in all tensors together.
     pub fn flat_length(&self) -> usize {
         self.parameters.values().map(|p| p.values.len()).sum()
     }
 
-    /// Size of the values in f32.
+    /// Returns the size of the values in bytes, as f32.
     pub fn bytes(&self) -> u64 {
         4 * self.flat_length() as u64
     }
 
-    /// blake3 over sorted names, shapes and the bits of the values: equal exactly when the
-    /// sets are equal bit by bit (so `0.0` and `-0.0` differ).
+    /// Returns the blake3 digest of sorted names, shapes and the bits of the values.
+    ///
+    /// It is equal exactly if the sets are equal bit by bit, so `0.0` and `-0.0` differ.
     pub fn digest(&self) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         for (name, parameter) in &self.parameters {
@@ -266,18 +268,18 @@ impl ParameterSet {
         hasher.finalize()
     }
 
-    /// Fresh variables with these values, sorted by name.
+    /// Returns new variables with these values, sorted by name.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn variables(&self, device: &Device) -> Result<Variables, ModelError> {
         self.iter().map(|(name, p)| Ok((name.clone(), p.variable(device)?))).collect()
     }
 
-    /// Returns the parameter of that name and shape.
+    /// Returns the parameter of this name and shape.
     ///
     /// # Errors
-    /// When it is missing or of another shape; `file` says where the set comes from.
+    /// Returns an error if it is missing or has another shape; `file` names the origin of the set.
     pub(super) fn expect(
         &self,
         file: &str,

@@ -1,5 +1,4 @@
-//! Prompt tokens: a transformer reads them between CLS and the patches, in every block (L2P's shallow
-//! prompting).
+//! Prompt tokens between CLS and the patches, which every block reads (L2P's shallow prompting).
 
 use candle_core::{Device, Result, Tensor};
 use clap::ValueEnum;
@@ -7,23 +6,23 @@ use clap::ValueEnum;
 use crate::model::ops;
 use crate::scenario::reader::Choice;
 
-/// Tokens for every sample, and what becomes of them.
+/// Tokens for every sample, their positions, and the pooling of their outputs.
 #[derive(Clone, Debug)]
 pub struct PromptTokens {
-    /// `(b, n, d)`; `n` at least 1.
+    /// Tokens `(b, n, d)`, with `n` at least 1.
     pub tokens: Tensor,
     /// Position embeddings of the tokens.
     pub position: PromptPosition,
-    /// Outputs that make a feature.
+    /// Tokens whose outputs are pooled to a feature.
     pub pooling: Pooling,
 }
 
-/// The position embeddings of prompt tokens.
+/// Position embeddings of prompt tokens.
 #[derive(Clone, Debug)]
 pub enum PromptPosition {
-    /// All carry that of CLS (the centralized port of L2P).
+    /// All tokens have the position of CLS (the centralized port of L2P).
     ClsCopy,
-    /// No position: tokens are inserted as they are.
+    /// Tokens have no position embedding.
     None,
     /// Table `[offsets (n, d) ; positions]` in the order of tokens.
     ///
@@ -36,7 +35,7 @@ impl PromptPosition {
     /// Returns the position embeddings on a device.
     ///
     /// # Errors
-    /// When it has no room.
+    /// Returns an error if the device has no room.
     pub fn at(&self, device: &Device) -> Result<PromptPosition> {
         Ok(match self {
             PromptPosition::Misordered(offsets) => {
@@ -65,7 +64,8 @@ impl PromptTokens {
         self.tokens.dim(1)
     }
 
-    /// `embedded` `(b, 1 + patches, d)`, CLS and patches with their positions, with the tokens behind CLS.
+    /// Inserts the tokens after CLS into `embedded` `(b, 1 + patches, d)`, which has its positions.
+    ///
     /// `cls` `(1, d)` is CLS without a position and `positions` `(1 + patches, d)`.
     pub(super) fn insert(
         &self,
@@ -92,7 +92,7 @@ impl PromptTokens {
         Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 1)?.contiguous()
     }
 
-    /// Tokens of the last block's output that a feature needs.
+    /// Returns the number of the last block's outputs that a feature needs.
     pub(super) fn outputs(&self) -> Result<usize> {
         Ok(if self.pooling == Pooling::Cls { 1 } else { 1 + self.count()? })
     }

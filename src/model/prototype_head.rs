@@ -1,4 +1,4 @@
-//! A classifier of distances: `logit_c = -|f - p_c| / sqrt(d)` with a prototype `p_c` per class (PILoRA).
+//! Distance classifier: `logit_c = -|f - p_c| / sqrt(d)` with a prototype `p_c` per class (PILoRA).
 
 use candle_core::{D, Device, Tensor};
 
@@ -8,24 +8,24 @@ use super::parameters::{Parameter, ParameterSet, Variables};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// Distances of a feature from a prototype of every class, with a minus before them: the nearest prototype wins.
+/// Head with negative distances of a feature from every class's prototype. The nearest prototype wins.
 #[derive(Clone, Debug)]
 pub struct PrototypeHead {
-    /// `(C, d)`, or `(members, C, d)` for a pack with a head each.
+    /// Prototypes `(C, d)`, or `(members, C, d)` for a pack with a head each.
     pub prototypes: Tensor,
 }
 
-/// Least squared distance: the root has no slope at zero, and rounding may put a square below.
+/// Smallest squared distance. The root has no slope at zero, and rounding may give a negative square.
 const NEAREST: f64 = 1e-12;
 
-/// Deviation of the first prototypes.
+/// Standard deviation of initial prototypes.
 const DEVIATION: f32 = 0.1;
 
 impl PrototypeHead {
     /// Name of the prototypes in parameter sets.
     pub const PROTOTYPES: &'static str = "head.prototypes";
 
-    /// Start values: normal with deviation 0.1.
+    /// Returns initial values: normal with standard deviation 0.1.
     pub fn initial_parameters(classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
         let mut values = vec![0f32; classes * dim];
         fill_normal(&mut key.rng(), &mut values);
@@ -37,7 +37,7 @@ impl PrototypeHead {
     /// Returns a frozen head from the entry `head.prototypes` of a set.
     ///
     /// # Errors
-    /// When there is none, or it is no matrix.
+    /// Returns an error if there is none, or it is no matrix.
     pub fn frozen_at(set: &ParameterSet, device: &Device) -> Result<PrototypeHead, ModelError> {
         Ok(PrototypeHead { prototypes: PrototypeHead::entry(set)?.tensor(device)? })
     }
@@ -45,7 +45,7 @@ impl PrototypeHead {
     /// Returns the head over a new variable. A pack's heads are [stacked](ParameterSet::stacked).
     ///
     /// # Errors
-    /// As [`PrototypeHead::frozen_at`].
+    /// Fails as [`PrototypeHead::frozen_at`] does.
     pub fn trainable_at(
         set: &ParameterSet,
         device: &Device,
@@ -66,26 +66,26 @@ impl PrototypeHead {
         })
     }
 
-    /// Rows of the head.
+    /// Returns the number of head rows.
     ///
     /// # Errors
-    /// When the prototypes are no matrix.
+    /// Returns an error if the prototypes are no matrix.
     pub fn classes(&self) -> Result<usize, ModelError> {
         Ok(self.prototypes.dim(D::Minus2)?)
     }
 
-    /// `features` `(b, d)` to logits `(b, C)`.
+    /// Returns logits `(b, C)` of `features` `(b, d)`.
     ///
     /// # Errors
-    /// When the features have another width.
+    /// Returns an error if the features have another width.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
         self.pack_logits(features, &SampleGroups::one(features.dim(0)?))
     }
 
-    /// [`PrototypeHead::logits`] for the members of a pack, with a head each or one for all.
+    /// Returns [`PrototypeHead::logits`] for the members of a pack, with a head each or one for all.
     ///
     /// # Errors
-    /// When the features have another width, or there is neither one head nor one per member.
+    /// Returns an error if the features have another width, or there is neither one head nor one per member.
     pub fn pack_logits(
         &self,
         features: &Tensor,
@@ -129,8 +129,8 @@ mod tests {
         Ok(())
     }
 
-    /// PILoRA card, invariant 5: the nearest prototype is where `<f, p> - |p|^2 / 2` is largest. At a prototype there is
-    /// a finite slope.
+    /// PILoRA card, invariant 5: the nearest prototype is where `<f, p> - |p|^2 / 2` is largest. At a prototype there
+    /// is a finite slope.
     #[test]
     fn the_nearest_wins_and_at_a_prototype_nothing_breaks() -> Result<()> {
         let (f, p) = (draw("f", (5, 6)), draw("p", (4, 6)));

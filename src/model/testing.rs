@@ -1,12 +1,12 @@
-//! Device of the tests of networks and ops: the CPU, or the value of `FEDCAST_TEST_DEVICE` (`cuda:0`). So one set of
-//! tests serves every device.
+//! Device of the tests of networks and operations: the CPU, or the one in `FEDCAST_TEST_DEVICE` (such as `cuda:0`). So
+//! the same tests serve every device.
 
 use candle_core::Device;
 
 use super::DeviceSpec;
 use crate::scenario::{Compute, DeviceName};
 
-/// Names the device; one that cannot be had fails the test.
+/// Environment variable with the device; one that cannot be opened fails the test.
 const VARIABLE: &str = "FEDCAST_TEST_DEVICE";
 
 thread_local! {
@@ -19,12 +19,12 @@ fn open() -> Device {
     DeviceSpec::open(name, Compute::F32).unwrap_or_else(|why| panic!("{VARIABLE}: {why}")).device
 }
 
-/// Returns the device of this thread's tests; every thread has its own object.
+/// Returns the device of this thread's tests. Every thread has a separate device object.
 pub(crate) fn device() -> Device {
     DEVICE.with(Device::clone)
 }
 
-/// Returns the tests' device as a place, in `f32`.
+/// Returns the tests' device, computing in `f32`.
 pub(crate) fn place() -> DeviceSpec {
     DeviceSpec { device: device(), ..DeviceSpec::cpu() }
 }

@@ -11,21 +11,21 @@ use super::ModelError;
 use super::parameters::{Parameter, ParameterSet};
 use crate::weights::{Format, NameMap, Network, Strictness, WeightsFile};
 
-/// A file of weights that a scenario names.
+/// File of weights that a scenario names.
 #[derive(Clone, Debug, Default)]
 pub struct WeightsSource {
     /// Path of the file.
     pub path: PathBuf,
-    /// Name in messages: the path, or the name by which it was fetched.
+    /// Name in messages: the path, or the name by which the file was fetched.
     pub name: String,
-    /// Patterns of tensors that may be left over.
+    /// Patterns of tensors that may stay unused.
     pub ignore: Vec<String>,
-    /// Set of weights to read, where a file has several. By default the one that was averaged over training.
+    /// Set of weights to read if a file has several. By default it is the one averaged over training.
     pub part: Option<String>,
 }
 
 impl WeightsSource {
-    /// Returns the source of a file in which no tensor may be left over.
+    /// Returns the source of a file in which no tensor may stay unused.
     pub fn at(path: &Path) -> WeightsSource {
         WeightsSource {
             path: path.to_owned(),
@@ -35,7 +35,7 @@ impl WeightsSource {
     }
 }
 
-/// An open file and what its tensors are to us.
+/// Open file and the roles of its tensors in our networks.
 pub(super) struct OpenWeights<'a> {
     file: WeightsFile<'a>,
     pub map: NameMap,
@@ -46,7 +46,7 @@ impl OpenWeights<'static> {
     /// Opens a file.
     ///
     /// # Errors
-    /// See [`WeightsError`](crate::weights::WeightsError).
+    /// Returns a [`WeightsError`](crate::weights::WeightsError) if the file cannot be used.
     pub fn open(source: &WeightsSource) -> Result<OpenWeights<'static>, ModelError> {
         let file = WeightsFile::called(&source.path, &source.name, source.part.as_deref())?;
         OpenWeights::of(file, source.ignore.clone())
@@ -54,10 +54,10 @@ impl OpenWeights<'static> {
 }
 
 impl<'a> OpenWeights<'a> {
-    /// Returns the bytes of a safetensors file that comes from `origin`.
+    /// Opens the bytes of a safetensors file that comes from `origin`.
     ///
     /// # Errors
-    /// As [`OpenWeights::open`].
+    /// Fails as [`OpenWeights::open`] does.
     pub fn from_bytes(origin: &str, bytes: &'a [u8]) -> Result<OpenWeights<'a>, ModelError> {
         OpenWeights::of(WeightsFile::from_bytes(origin, Cow::Borrowed(bytes))?, Vec::new())
     }
@@ -67,31 +67,33 @@ impl<'a> OpenWeights<'a> {
         Ok(OpenWeights { file, map, ignore })
     }
 
-    /// Its container.
+    /// Returns the file's container.
     pub fn format(&self) -> Format {
         self.file.format()
     }
 
-    /// Returns the key of a larger file that its tensors were under.
+    /// Returns the key in a larger file under which its tensors were.
     pub fn part(&self) -> Option<&str> {
         self.file.part()
     }
 
-    /// Returns the keys of such a file that other tensors are under.
+    /// Returns the keys in a larger file that hold other sets of tensors.
     pub fn others(&self) -> Vec<String> {
         self.file.others()
     }
 
-    /// Returns its name in errors.
+    /// Returns the file's name in errors.
     pub fn origin(&self) -> &str {
         self.file.origin()
     }
 
-    /// Returns the parameters of a network, all of them and nothing else. Counters that an old file lacks are 0, as
-    /// PyTorch sets them.
+    /// Returns the parameters of a network, all of them and nothing else.
+    ///
+    /// Batch counters that an old file lacks are 0, as in PyTorch.
     ///
     /// # Errors
-    /// What is missing, of another shape, left over, of a wrong type or not finite, by name.
+    /// Returns an error with the names of tensors that are missing, of another shape, left over, of a wrong type or not
+    /// finite.
     pub fn parameters(
         mut self,
         network: Network,
@@ -115,10 +117,10 @@ impl<'a> OpenWeights<'a> {
     }
 }
 
-/// Parameters as the bytes of a safetensors file, f32.
+/// Returns parameters as the bytes of a safetensors file, f32.
 ///
 /// # Errors
-/// [`ModelError::Unwritable`] when the format has no way to say it.
+/// Returns [`ModelError::Unwritable`] if the format cannot express them.
 pub fn to_safetensors(parameters: &ParameterSet) -> Result<Vec<u8>, ModelError> {
     let raw: Vec<(&Arc<str>, &[usize], Vec<u8>)> = parameters
         .iter()

@@ -1,4 +1,4 @@
-//! A file of weights looked at as a whole: what it is, what of it would be read, and whether it can be used.
+//! Inspection of a file of weights: its kind, the tensors that would be read, and its network.
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ use crate::weights::{
 /// Report on a file of weights.
 #[derive(Debug)]
 pub struct WeightsReport {
-    /// Its container.
+    /// Container of the file.
     pub format: Format,
-    /// Key of a larger file that its tensors were under.
+    /// Key in a larger file under which its tensors were.
     pub part: Option<String>,
-    /// Keys under which it holds other sets of weights.
+    /// Keys under which the file holds other sets of weights.
     pub others: Vec<String>,
-    /// Its names and ours.
+    /// Names in the file and in our networks.
     pub map: NameMap,
-    /// The network it holds and the digest of its parameters, or why it cannot be used.
+    /// Network in the file and the digest of its parameters, or the reason why it cannot be used.
     pub network: Result<(BackboneConfig, blake3::Hash), ModelError>,
 }
 
 /// Inspects a file; `heads` are those of its transformer if they do not follow from the width.
 ///
 /// # Errors
-/// A file that cannot be read, or whose names are unknown.
+/// Returns an error if the file cannot be read, or its names are unknown.
 pub fn inspect_weights(
     source: &WeightsSource,
     heads: Option<usize>,
@@ -47,7 +47,7 @@ pub fn inspect_weights(
     Ok(WeightsReport { format, part, others, map, network })
 }
 
-/// Returns the known network that a file seems to be made for.
+/// Returns the known network that a file probably belongs to.
 fn dimensions(
     file: &str,
     map: &NameMap,
@@ -103,7 +103,7 @@ fn bert(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig,
         .into());
     };
     let layers = blocks(shapes, "encoder.layer.");
-    // What a scenario adds does not change which parameters there are.
+    // Settings that a scenario adds do not change the set of parameters.
     let (heads, length, pooling) = ((hidden / 64).max(1), positions, BertPooling::Cls);
     let config =
         BertConfig { vocabulary, hidden, layers, heads, intermediate, positions, length, pooling };

@@ -1,4 +1,4 @@
-//! Alias tables: an index in proportion to given weights, in constant time (Walker 1977; Vose 1991).
+//! Alias tables, which draw a weighted index in constant time (Walker 1977; Vose 1991).
 //!
 //! ```
 //! use fedcast::numerics::alias::AliasTable;
@@ -13,7 +13,7 @@ use rand::RngCore;
 
 use super::distributions::{below, unit};
 
-/// Columns of equal height 1: column `i` belongs to `i` below its threshold and to its alias above.
+/// Alias table. Column `i` has height 1 and belongs to `i` below its threshold and to its alias above.
 #[derive(Clone, Debug)]
 pub struct AliasTable {
     threshold: Vec<f64>,
@@ -21,8 +21,9 @@ pub struct AliasTable {
 }
 
 impl AliasTable {
-    /// Returns `None` when a weight is negative or not finite, or their sum is zero or not finite. They need not sum to
-    /// one.
+    /// Creates the table of these weights, which need not sum to one.
+    ///
+    /// Returns `None` if a weight is negative or not finite, or their sum is zero or not finite.
     pub fn new(weights: &[f64]) -> Option<AliasTable> {
         let total: f64 = weights.iter().sum();
         let valid = weights.iter().all(|w| w.is_finite() && *w >= 0.0);
@@ -45,7 +46,7 @@ impl AliasTable {
                 small.push(high);
             }
         }
-        // Rounding may leave columns over that are full up to a last bit; one of weight zero must not be.
+        // Rounding may leave columns that are full except for a last bit. Those of weight zero must not be drawn.
         let heaviest = (0..weights.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]))?;
         for left in small.into_iter().filter(|i| weights[*i] == 0.0) {
             threshold[left] = 0.0;
@@ -59,7 +60,7 @@ impl AliasTable {
         self.alias.len()
     }
 
-    /// Never true: a table has at least one weight.
+    /// Returns false, as a table has at least one weight.
     pub fn is_empty(&self) -> bool {
         self.alias.is_empty()
     }
@@ -74,7 +75,7 @@ impl AliasTable {
         height.into_iter().map(|h| h / self.len() as f64).collect()
     }
 
-    /// Draws an index whose weight is not zero. Two words.
+    /// Draws an index whose weight is not zero. It takes two words.
     pub fn sample(&self, rng: &mut impl RngCore) -> usize {
         let column = below(rng, self.len() as u64) as usize;
         if unit(rng) < self.threshold[column] { column } else { self.alias[column] as usize }

@@ -1,10 +1,10 @@
 //! Random distributions with the same bits on every platform.
 //!
-//! The usual crates call the platform's `ln` and `exp`, whose last bit differs between systems; a
-//! partition or a virtual time built on them would too (the [guide](crate::guide::architecture) has measurements of
-//! `rand_distr`, with which tests compare). Here every draw is a fixed sequence
-//! of words from the generator, exact arithmetic, and [`libm`]'s pure-Rust functions. The number of words a
-//! draw takes never depends on the caller, and no draw keeps state between calls.
+//! Common crates call the platform's `ln` and `exp`, whose last bit differs between systems; a partition or a virtual
+//! time based on them would, too (the [guide](crate::guide::architecture) has measurements of `rand_distr`, with which
+//! tests compare). Here every draw is a fixed sequence of words from the generator, exact arithmetic, and [`libm`]'s
+//! pure-Rust functions. The number of words a draw takes never depends on the caller, and no draw keeps state between
+//! calls.
 //!
 //! ```
 //! use fedcast::numerics::distributions::{dirichlet, Categorical};
@@ -19,30 +19,30 @@ use std::collections::BTreeSet;
 
 use rand::RngCore;
 
-/// 2^-53: the spacing of the uniform draws.
+/// Spacing of the uniform draws, 2^-53.
 const ULP: f64 = 1.0 / (1u64 << 53) as f64;
 
-/// Draws a uniform number on `[0, 1)`, a multiple of 2^-53. One word.
+/// Draws a uniform number in `[0, 1)`, a multiple of 2^-53. It takes one word.
 pub fn unit(rng: &mut impl RngCore) -> f64 {
     (rng.next_u64() >> 11) as f64 * ULP
 }
 
-/// Draws a uniform number strictly inside `(0, 1)`, so that its logarithm is finite. One word.
+/// Draws a uniform number strictly inside `(0, 1)`, whose logarithm is finite. It takes one word.
 pub fn open_unit(rng: &mut impl RngCore) -> f64 {
     ((rng.next_u64() >> 12) as f64 + 0.5) * (2.0 * ULP)
 }
 
-/// Draws a uniform number on `[low, high)`. One word.
+/// Draws a uniform number in `[low, high)`. It takes one word.
 pub fn uniform(rng: &mut impl RngCore, low: f64, high: f64) -> f64 {
     low + (high - low) * unit(rng)
 }
 
-/// Returns the true with the given probability. One word.
+/// Returns true with the given probability. It takes one word.
 pub fn chance(rng: &mut impl RngCore, probability: f64) -> bool {
     unit(rng) < probability
 }
 
-/// Draws a whole number below `n`, without bias (Lemire 2019). `n = 0` gives 0.
+/// Draws an integer below `n` without bias (Lemire 2019). `n = 0` gives 0.
 pub fn below(rng: &mut impl RngCore, n: u64) -> u64 {
     if n == 0 {
         return 0;
@@ -63,8 +63,9 @@ pub fn shuffle<T>(rng: &mut impl RngCore, items: &mut [T]) {
     }
 }
 
-/// Draws `count` different numbers below `n`, sorted (Floyd's algorithm: time and memory depend on `count`, not on
-/// `n`). All of them when `count >= n`.
+/// Draws `count` different numbers below `n`, sorted, or all of them if `count >= n`.
+///
+/// By Floyd's algorithm, time and memory depend on `count`, not on `n`.
 pub fn choose(rng: &mut impl RngCore, n: u64, count: u64) -> Vec<u64> {
     let mut chosen = BTreeSet::new();
     for j in n.saturating_sub(count)..n {
@@ -76,24 +77,24 @@ pub fn choose(rng: &mut impl RngCore, n: u64, count: u64) -> Vec<u64> {
     chosen.into_iter().collect()
 }
 
-/// Draws two independent standard normals (Box and Muller). Two words.
+/// Draws two independent standard normals (Box and Muller). It takes two words.
 pub fn normal_pair(rng: &mut impl RngCore) -> (f64, f64) {
     let radius = (-2.0 * libm::log(open_unit(rng))).sqrt();
     let angle = 2.0 * std::f64::consts::PI * unit(rng);
     (radius * libm::cos(angle), radius * libm::sin(angle))
 }
 
-/// Draws a standard normal. Two words; for many at once see [`fill_normal`].
+/// Draws a standard normal. It takes two words; for many at once see [`fill_normal`].
 pub fn standard_normal(rng: &mut impl RngCore) -> f64 {
     normal_pair(rng).0
 }
 
-/// Draws a normal with this mean and standard deviation. Two words.
+/// Draws a normal with this mean and standard deviation. It takes two words.
 pub fn normal(rng: &mut impl RngCore, mean: f64, deviation: f64) -> f64 {
     mean + deviation * standard_normal(rng)
 }
 
-/// Fills a slice with standard normals, two per pair of words; an odd last one wastes its partner.
+/// Fills a slice with standard normals, two per pair of words. If the length is odd, the last partner is dropped.
 pub fn fill_normal(rng: &mut impl RngCore, out: &mut [f32]) {
     for pair in out.chunks_mut(2) {
         let (a, b) = normal_pair(rng);
@@ -104,15 +105,15 @@ pub fn fill_normal(rng: &mut impl RngCore, out: &mut [f32]) {
     }
 }
 
-/// Draws an exponential number with this mean (not rate). One word.
+/// Draws an exponential number with this mean (not rate). It takes one word.
 pub fn exponential(rng: &mut impl RngCore, mean: f64) -> f64 {
     -mean * libm::log(open_unit(rng))
 }
 
 /// Draws the natural logarithm of a Gamma(`shape`, 1) variable, `shape > 0`.
 ///
-/// Marsaglia and Tsang (2000); below shape 1 their `Gamma(a) = Gamma(a + 1) U^(1/a)`. The logarithm is what stays
-/// finite when `U^(1/a)` underflows, as it often does at the small shapes of federated partitions.
+/// The algorithm is that of Marsaglia and Tsang (2000), with `Gamma(a) = Gamma(a + 1) U^(1/a)` below shape 1. The
+/// logarithm stays finite when `U^(1/a)` underflows, as it often does at the small shapes of federated partitions.
 pub fn log_gamma_draw(rng: &mut impl RngCore, shape: f64) -> f64 {
     if shape < 1.0 {
         let boost = libm::log(open_unit(rng)) / shape;
@@ -136,7 +137,7 @@ pub fn log_gamma_draw(rng: &mut impl RngCore, shape: f64) -> f64 {
 
 /// Draws shares of `n` parts from the symmetric Dirichlet(`beta`, ..., `beta`); they sum to one.
 ///
-/// Normalized in the logarithm, so that no `beta` a scenario accepts (1e-6 and more) gives 0/0.
+/// They are normalized as logarithms, so that no `beta` that a scenario accepts (1e-6 and more) gives 0/0.
 pub fn dirichlet(rng: &mut impl RngCore, beta: f64, n: usize) -> Vec<f64> {
     let logs: Vec<f64> = (0..n).map(|_| log_gamma_draw(rng, beta)).collect();
     let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -146,15 +147,17 @@ pub fn dirichlet(rng: &mut impl RngCore, beta: f64, n: usize) -> Vec<f64> {
     shares
 }
 
-/// Draws an index in proportion to given weights, by search in their running sums.
+/// Distribution of an index in proportion to given weights, drawn by a search in their running sums.
 #[derive(Clone, Debug)]
 pub struct Categorical {
-    /// Running sums up to and including each index.
+    /// Sums of the weights up to and including each index.
     sums: Vec<f64>,
 }
 
 impl Categorical {
-    /// Returns `None` when a weight is negative or not finite, or all are zero. They need not sum to one.
+    /// Creates the distribution of these weights, which need not sum to one.
+    ///
+    /// Returns `None` if a weight is negative or not finite, or all are zero.
     pub fn new(weights: &[f64]) -> Option<Categorical> {
         if weights.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return None;
@@ -170,7 +173,7 @@ impl Categorical {
         (sum > 0.0 && sum.is_finite()).then_some(Categorical { sums })
     }
 
-    /// Draws an index whose weight is not zero. One word.
+    /// Draws an index whose weight is not zero. It takes one word.
     pub fn sample(&self, rng: &mut impl RngCore) -> usize {
         let total = self.sums[self.sums.len() - 1];
         let at = unit(rng) * total;
@@ -178,7 +181,7 @@ impl Categorical {
         if found < self.sums.len() {
             return found;
         }
-        // `at` rounded up to the total: the last index that holds any weight.
+        // If `at` was rounded up to the total, the last index with a weight is drawn.
         self.sums.partition_point(|&s| s < total)
     }
 }

@@ -1,9 +1,9 @@
-//! L-BFGS (Liu and Nocedal 1989) without a line search, in f64: steps of a given length along the quasi-Newton
-//! direction.
+//! L-BFGS (Liu and Nocedal 1989) in f64 without a line search. Steps along the quasi-Newton direction have a given
+//! length.
 //!
-//! It goes as PyTorch's optimizer of that name does: the first step is shortened to `rate / |g|_1` where that is less,
-//! a pair of differences is remembered where its curvature is above `1e-10`, and iterations of a call end early where
-//! nothing moves any more.
+//! It follows PyTorch's optimizer of that name: the first step is shortened to `rate / |g|_1` if that is less, a pair
+//! of differences is stored if its curvature is above `1e-10`, and the iterations of a call end early if nothing moves
+//! any more.
 //!
 //! ```
 //! use fedcast::numerics::lbfgs::Lbfgs;
@@ -19,11 +19,11 @@
 
 use std::collections::VecDeque;
 
-/// Pairs that are remembered at most.
+/// Largest number of stored pairs.
 const HISTORY: usize = 100;
-/// A gradient below this everywhere is zero.
+/// Largest gradient entry that counts as zero.
 const FLAT: f64 = 1e-7;
-/// Largest change that counts as none.
+/// Largest change that counts as zero.
 const STILL: f64 = 1e-9;
 
 /// State of L-BFGS between calls.
@@ -31,7 +31,7 @@ const STILL: f64 = 1e-9;
 pub struct Lbfgs {
     rate: f64,
     iterations: usize,
-    /// Differences of points and of gradients.
+    /// Stored differences of points and of gradients.
     pairs: VecDeque<(Vec<f64>, Vec<f64>)>,
     scale: f64,
     /// Gradient and step of the last iteration.
@@ -52,7 +52,7 @@ impl Lbfgs {
         Lbfgs { rate, iterations, pairs: VecDeque::new(), scale: 1.0, last: None }
     }
 
-    /// Moves `x` so that `f`, a value and its gradient, falls; answers the value before.
+    /// Moves `x` to decrease `f`, which returns a value and its gradient. Returns the value before.
     pub fn call(&mut self, x: &mut [f64], f: impl Fn(&[f64]) -> (f64, Vec<f64>)) -> f64 {
         let (before, mut gradient) = f(x);
         let mut value = before;
@@ -77,7 +77,7 @@ impl Lbfgs {
             let length = if first { shortened * self.rate } else { self.rate };
             let step: Vec<f64> = direction.iter().map(|d| length * d).collect();
             let falls = dot(&gradient, &direction);
-            // Also where nothing falls any more: otherwise the last pair were remembered again and again.
+            // Also if nothing decreases any more: otherwise the last pair would be stored again and again.
             self.last = Some((gradient.clone(), step.clone()));
             if falls > -STILL {
                 break;
@@ -97,7 +97,7 @@ impl Lbfgs {
         before
     }
 
-    /// Returns `-H g`, the two loops over what is remembered.
+    /// Returns `-H g` by the two-loop recursion over the stored pairs.
     fn direction(&self, gradient: &[f64]) -> Vec<f64> {
         let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
         let mut parts = Vec::with_capacity(self.pairs.len());

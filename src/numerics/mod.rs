@@ -1,4 +1,4 @@
-//! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians, random
+//! Numerical building blocks without learning: streams of randomness, distributions, alias tables, Gaussians, random
 //! features, symmetric matrices, their factors and eigenvalues, ridge regression, robust means, affinities, L-BFGS,
 //! shares of whole numbers, and loops in wide vectors.
 pub mod affinity;

@@ -16,18 +16,19 @@ use super::distributions::fill_normal;
 use super::products::{Matrix, Target};
 use super::streams::{Domain, StreamKey};
 
-/// A random ReLU layer from features of one width to features of another.
+/// Random ReLU layer from features of one width to features of another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Projection {
     inputs: usize,
     width: usize,
-    /// `(inputs, width)`, row-major; empty where the layer is switched off.
+    /// Weights `(inputs, width)`, row-major; empty if the layer is switched off.
     weights: Vec<f64>,
 }
 
 impl Projection {
-    /// Draws the layer of `seed`: entries from N(0, 1), unscaled, no bias. `width = inputs` switches it off: features
-    /// pass as they are, without ReLU.
+    /// Draws the layer of `seed`, with unscaled entries from N(0, 1) and without bias.
+    ///
+    /// `width = inputs` switches the layer off: features pass unchanged, without ReLU.
     pub fn draw(seed: u64, inputs: usize, width: usize) -> Projection {
         if inputs == width {
             return Projection { inputs, width, weights: Vec::new() };
@@ -42,27 +43,30 @@ impl Projection {
         Projection { inputs, width, weights }
     }
 
-    /// Returns a layer with these weights `(inputs, width)`, row-major; `None` when they do not fill it.
+    /// Returns a layer with these weights `(inputs, width)`, row-major; `None` if they do not fit.
     pub fn from_weights(inputs: usize, width: usize, weights: Vec<f64>) -> Option<Projection> {
         (weights.len() == inputs * width).then_some(Projection { inputs, width, weights })
     }
 
-    /// Returns the width of the features it takes.
+    /// Returns the width of its input features.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Returns the width of the features it gives.
+    /// Returns the width of its output features.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Returns the weights `(inputs, width)`, row-major; `None` where the layer is switched off.
+    /// Returns the weights `(inputs, width)`, row-major; `None` if the layer is switched off.
     pub fn weights(&self) -> Option<&[f64]> {
         (!self.weights.is_empty()).then_some(&self.weights[..])
     }
 
-    /// Maps rows of `inputs` values to rows of `width` values, row-major. Panics where the last row is cut short.
+    /// Maps rows of `inputs` values to rows of `width` values, row-major.
+    ///
+    /// # Panics
+    /// Panics if the last row is incomplete.
     pub fn apply(&self, features: &[f64]) -> Vec<f64> {
         if self.weights.is_empty() {
             return features.to_vec();
@@ -73,12 +77,12 @@ impl Projection {
         let features = Matrix::dense(features, rows, self.inputs);
         let weights = Matrix::dense(&self.weights, self.inputs, self.width);
         Target::dense(&mut out, rows, self.width).set(1.0, features, weights);
-        // Not `max`, for which what is not a number is nothing.
+        // Comparison instead of `max`, which would drop NaN.
         out.iter_mut().filter(|value| **value < 0.0).for_each(|value| *value = 0.0);
         out
     }
 
-    /// Returns the digest of the weights, equal exactly where all bits are.
+    /// Returns the digest of the weights, equal exactly if all bits are.
     pub fn digest(&self) -> u64 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&(self.inputs as u64).to_le_bytes());

@@ -1,12 +1,12 @@
-//! The regression mean: the linear layer that answers on all clients' inputs as their own layers do (RegMean, Jin et
-//! al. 2023).
+//! Regression mean: the linear layer that best reproduces the outputs of all clients' layers on their own inputs
+//! (RegMean, Jin et al. 2023).
 //!
 //! ```text
 //! W = (sum_m W_m G_m) (sum_m G_m)^+        minimizes  sum_m |X_m (W - W_m)^T|^2,   G_m = X_m^T X_m
 //! ```
-//! Weights are `(out, in)`, row-major. `G` is a symmetric matrix or its diagonal, and the pseudo-inverse cuts off what
-//! rounding may have left of an eigenvalue that is zero: a direction in which no client has inputs gets weight zero. Of
-//! a matrix that travelled as f32 that is far more than of one that was added up in f64, see
+//! Weights are `(out, in)`, row-major. `G` is a symmetric matrix or its diagonal. The pseudo-inverse treats eigenvalues
+//! as zero that may be rounding errors of zero, so that a direction in which no client has inputs gets weight zero.
+//! These errors are far larger for a matrix that was sent as f32 than for one that was summed in f64, see
 //! [`SecondMoments::rounding`].
 //!
 //! ```
@@ -24,23 +24,24 @@ use super::dense::Eigen;
 use super::products::{Matrix, Target};
 use super::symmetric::Symmetric;
 
-/// Eigenvalues below this share of the largest one count as none, times the order of the matrix: what rounding in f64
-/// leaves of them.
+/// Relative size of eigenvalues that count as zero, as rounding in f64 leaves them.
+///
+/// It is multiplied by the largest eigenvalue and the order of the matrix.
 const CUT_OFF: f64 = 1e-15;
 
-/// A sum holds NaN or infinity.
+/// Error of a sum that holds NaN or infinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "second moments or weights hold a value that is not finite; look for a client that diverged"
 )]
 pub struct NotFinite;
 
-/// Second moments of the inputs of a layer, summed and not divided.
+/// Second moments of a layer's inputs: sums, not means.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SecondMoments {
-    /// Moments of every input alone.
+    /// Moments of each input.
     Diagonal(Vec<f64>),
-    /// Moments of every pair.
+    /// Moments of all pairs of inputs.
     Full(Symmetric),
 }
 
@@ -53,7 +54,7 @@ impl SecondMoments {
         }
     }
 
-    /// Returns the moments with off-diagonal entries times `gamma`; with 0 the diagonal alone.
+    /// Returns the moments with off-diagonal entries times `gamma`; with 0 only the diagonal.
     pub fn shrunk(self, gamma: f64) -> SecondMoments {
         match self {
             SecondMoments::Full(matrix) if gamma == 0.0 => {
@@ -74,7 +75,7 @@ impl SecondMoments {
         }
     }
 
-    /// Returns `W G`, `(out, in)`.
+    /// Returns `W G`, `(out, in)`, for weights `W`.
     pub fn after(&self, weights: &[f64]) -> Vec<f64> {
         match self {
             SecondMoments::Diagonal(diagonal) => {
@@ -85,8 +86,8 @@ impl SecondMoments {
         }
     }
 
-    /// Returns the moments `A G A^T` of inputs mapped by `A` `(r, in)`, row-major. With them the regression mean is of
-    /// the layers after a common `A`, as LoRM needs it: `B = (sum_m B_m A G_m A^T) (A G A^T)^+`.
+    /// Returns the moments `A G A^T` of inputs mapped by `A` `(r, in)`, row-major. With these, the regression mean is
+    /// that of layers after a common `A`, as in LoRM: `B = (sum_m B_m A G_m A^T) (A G A^T)^+`.
     pub fn through(&self, a: &[f64]) -> SecondMoments {
         let inputs = self.order();
         let rank = a.len() / inputs.max(1);
@@ -95,9 +96,9 @@ impl SecondMoments {
         SecondMoments::Full(matrix.expect("a square matrix of the rank"))
     }
 
-    /// Returns the bound on changes of eigenvalues if every entry was rounded to this precision. It is `|E|_2 <=
-    /// precision trace G`, as `|E_ij| <= precision |G_ij| <= precision sqrt(G_ii G_jj)`. The bound of a diagonal is 0:
-    /// rounding leaves it diagonal.
+    /// Returns a bound on changes of eigenvalues if every entry was rounded to this precision. It is `|E|_2 <=
+    /// precision trace G`, as `|E_ij| <= precision |G_ij| <= precision sqrt(G_ii G_jj)`. For a diagonal the bound is 0,
+    /// as rounding keeps zeros.
     pub fn rounding(&self, precision: f64) -> f64 {
         match self {
             SecondMoments::Diagonal(_) => 0.0,
@@ -105,15 +106,15 @@ impl SecondMoments {
         }
     }
 
-    /// Returns the bound of moments whose off-diagonals were [shrunk](SecondMoments::shrunk) by `gamma`.
+    /// Returns that bound for moments whose off-diagonals were [shrunk](SecondMoments::shrunk) by `gamma`.
     ///
-    /// It is 0 if `0 < gamma < 1`: such moments are positive definite wherever there are inputs, and small eigenvalues are
-    /// those of inputs.
+    /// It is 0 if `0 < gamma < 1`: such moments are positive definite if there are inputs, and small eigenvalues are
+    /// not rounding errors.
     pub fn rounding_of_shrunk(&self, gamma: f64, precision: f64) -> f64 {
         if gamma > 0.0 && gamma < 1.0 { 0.0 } else { self.rounding(precision) }
     }
 
-    /// Returns the bound of [`through`](SecondMoments::through) `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
+    /// Returns that bound for [`through`](SecondMoments::through) `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
     pub fn rounding_through(&self, a: &[f64], precision: f64) -> f64 {
         let SecondMoments::Full(matrix) = self else { return 0.0 };
         let lengths: Vec<f64> = (0..matrix.order()).map(|i| matrix.at(i, i).abs().sqrt()).collect();
@@ -122,10 +123,10 @@ impl SecondMoments {
         precision * a.chunks(lengths.len().max(1)).map(squared).sum::<f64>()
     }
 
-    /// Adds others of the same form and order.
+    /// Adds other moments of the same form and order.
     ///
     /// # Panics
-    /// Where they are of another.
+    /// Panics if the form or order differs.
     pub fn add(&mut self, other: &SecondMoments) {
         match (self, other) {
             (SecondMoments::Diagonal(own), SecondMoments::Diagonal(other))
@@ -147,10 +148,10 @@ impl SecondMoments {
 }
 
 /// Returns `numerator G^+`, `(out, in)`, where the numerator is the sum of all clients' `W G`. Eigenvalues up to
-/// `rounding` count as none, and what is left of rounding in f64 always.
+/// `rounding` count as zero, as do rounding errors in f64.
 ///
 /// # Errors
-/// Values that are not finite.
+/// Returns an error if values are not finite.
 pub fn regression_mean(
     numerator: &[f64],
     moments: &SecondMoments,
@@ -174,7 +175,7 @@ pub fn regression_mean(
     }
 }
 
-/// Returns the threshold below which numbers count as zero relative to the largest one.
+/// Returns the threshold below which values count as zero, relative to the largest one.
 fn least(values: impl Iterator<Item = f64>, order: usize) -> f64 {
     values.fold(0.0, f64::max) * CUT_OFF * order as f64
 }
@@ -192,7 +193,7 @@ fn pseudo_inverse(matrix: &Symmetric, rounding: f64) -> Result<Vec<f64>, NotFini
     Ok(rows_of(square(&scaled, order).t(), square(&vectors, order)))
 }
 
-/// Lends a square matrix, row-major.
+/// Returns a view of a square matrix, row-major.
 fn square(full: &[f64], order: usize) -> Matrix<'_, f64> {
     Matrix::dense(full, order, order)
 }

@@ -1,4 +1,4 @@
-//! Ridge regression in closed form, from sums: `W^T = (G + lambda I)^-1 P`.
+//! Ridge regression in closed form: `W^T = (G + lambda I)^-1 P`.
 //!
 //! ```
 //! use fedcast::numerics::ridge::{Penalty, ridge};
@@ -12,18 +12,19 @@
 use super::dense::Cholesky;
 use super::symmetric::Symmetric;
 
-/// Penalty that is added to the diagonal.
+/// Penalty `lambda` that is added to the diagonal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Penalty {
-    /// This number.
+    /// Fixed penalty.
     Absolute(f64),
-    /// This number times the mean of the diagonal, `tr(G) / D`: the same for features of any
-    /// scale and any number of samples.
+    /// Penalty relative to the mean of the diagonal, `tr(G) / D`.
+    ///
+    /// Its effect is the same for features of any scale and any number of samples.
     Relative(f64),
 }
 
 impl Penalty {
-    /// Returns the number for a Gram matrix.
+    /// Returns the penalty for a Gram matrix.
     pub fn of(self, gram: &Symmetric) -> f64 {
         match self {
             Penalty::Absolute(penalty) => penalty,
@@ -32,53 +33,53 @@ impl Penalty {
     }
 }
 
-/// Reason that there is no solution.
+/// Reason why there is no solution.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RidgeError {
-    /// A sum holds NaN or infinity.
+    /// Sum that holds NaN or infinity.
     #[error("{0} holds a value that is not finite; look for a client whose features are not")]
     NotFinite(&'static str),
-    /// The correlation does not consist of rows of this number of features.
+    /// Correlation that does not consist of rows of this number of features.
     #[error("a correlation of {got} values does not consist of rows of {order} features")]
     Shape {
-        /// Rows of the Gram matrix.
+        /// Number of rows of the Gram matrix.
         order: usize,
-        /// Values found.
+        /// Number of values found.
         got: usize,
     },
-    /// There is no Cholesky factor.
+    /// Matrix without a Cholesky factor, even with the largest penalty.
     #[error(
         "the Gram matrix of {order} features is not positive definite even with {penalty:.1e} \
          added to its diagonal; raise lambda"
     )]
     NotPositiveDefinite {
-        /// Rows of the matrix.
+        /// Number of rows of the matrix.
         order: usize,
-        /// The last value that was tried.
+        /// Last penalty that was tried.
         penalty: f64,
     },
 }
 
-/// A ridge regression.
+/// Solution of a ridge regression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ridge {
-    /// `W`, `(classes, D)`, row-major.
+    /// Weights `W`, `(classes, D)`, row-major.
     pub weights: Vec<f64>,
-    /// Number that was finally added to the diagonal.
+    /// Penalty that was finally added to the diagonal.
     pub penalty: f64,
     /// Number of times that the penalty was raised.
     pub raised: u32,
 }
 
-/// Solves by Cholesky in f64. `correlation` is `P^T`, `(classes, D)`, row-major: with one-hot targets
-/// the sum of the features of every class.
+/// Solves a ridge regression by Cholesky in f64. `correlation` is `P^T`, `(classes, D)`, row-major: with one-hot
+/// targets the sum of the features of every class.
 ///
-/// Where `G + lambda I` has no Cholesky factor (an estimate that is not positive semidefinite, or
-/// lambda lost in rounding next to G), lambda is raised tenfold, at most `raises` times; the first
-/// raise starts from at least 1e-12 of the mean of the diagonal.
+/// If `G + lambda I` has no Cholesky factor (an estimate that is not positive semidefinite, or lambda lost in rounding
+/// next to G), lambda is raised tenfold, at most `raises` times; the first raise starts from at least 1e-12 of the mean
+/// of the diagonal.
 ///
 /// # Errors
-/// Values that are not finite or do not fit, or no factor after the last raise.
+/// Returns an error if values are not finite or do not fit, or if there is no factor after the last raise.
 pub fn ridge(
     gram: &Symmetric,
     correlation: &[f64],

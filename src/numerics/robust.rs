@@ -1,4 +1,4 @@
-//! Means that a few wrong numbers cannot move far: the median and the trimmed mean.
+//! Robust means, which a few wrong numbers cannot move far: the median and the trimmed mean.
 //!
 //! Both sort first, so their bits do not depend on the order of the numbers.
 //!
@@ -11,17 +11,18 @@
 //! assert_eq!(median(&mut of(&[1.0, 2.0])), 1.5);
 //! ```
 
-/// A number and how much it counts.
+/// Number with its weight in a mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weighted {
-    /// The number.
+    /// Value of the number.
     pub value: f64,
-    /// Weight in a mean; at least 0.
+    /// Weight in a mean, at least 0.
     pub weight: f64,
 }
 
-/// Returns the middle number, or the mean of the two middle numbers; weights do not count. Sorts the numbers; zero
-/// where there are none.
+/// Returns the middle number, or the mean of the two middle numbers; weights do not count.
+///
+/// It sorts the numbers. The result is zero if there are none.
 pub fn median(numbers: &mut [Weighted]) -> f64 {
     sort(numbers);
     let middle = numbers.len() / 2;
@@ -32,8 +33,9 @@ pub fn median(numbers: &mut [Weighted]) -> f64 {
     }
 }
 
-/// Returns the weighted mean of what is left without the `cut` smallest and the `cut` largest numbers. Sorts the
-/// numbers; zero where no weight is left.
+/// Returns the weighted mean without the `cut` smallest and the `cut` largest numbers.
+///
+/// It sorts the numbers. The result is zero if no weight is left.
 pub fn trimmed_mean(numbers: &mut [Weighted], cut: usize) -> f64 {
     sort(numbers);
     let kept = numbers.get(cut..numbers.len().saturating_sub(cut)).unwrap_or_default();

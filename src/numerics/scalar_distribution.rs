@@ -1,10 +1,10 @@
-//! The distribution of one number, chosen by name: what a scenario says about speeds, bandwidths,
-//! delays and lifetimes.
+//! Distributions of a number, chosen by name: a scenario's speeds, bandwidths, delays and lifetimes.
 //!
-//! A law is a shape, moved by `offset` and then held between `min` and `max`. It can be drawn from
-//! a generator, or read at a given place of a standard normal ([`ScalarDistribution::at_normal`]); two laws read at
-//! correlated normals give correlated values, whatever their shapes (a Gaussian copula). Every bit
-//! comes from [`libm`], so a law gives the same values on every platform.
+//! A distribution has a shape, which is multiplied by `scale`, moved by `offset` and then limited to `min` and `max`.
+//! Values can be drawn from a generator, or read at the quantile of a given standard normal
+//! ([`ScalarDistribution::at_normal`]). Values of two distributions at correlated normals are correlated, whatever
+//! their shapes (a Gaussian copula). All functions are [`libm`]'s, so that a distribution gives the same values on
+//! every platform.
 //!
 //! ```
 //! use fedcast::numerics::scalar_distribution::ScalarDistribution;
@@ -21,67 +21,67 @@ use rand::RngCore;
 
 use super::distributions::{open_unit, standard_normal};
 
-/// The form of a distribution.
+/// Shape of a distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DistributionKind {
-    /// Always this.
+    /// Constant value.
     Constant(f64),
-    /// Every value between two is as likely as any other.
+    /// Uniform distribution between two values.
     Uniform {
         /// Smallest value.
         low: f64,
         /// Largest value.
         high: f64,
     },
-    /// The bell curve.
+    /// Normal distribution.
     Normal {
-        /// Its center.
+        /// Mean of the distribution.
         mean: f64,
-        /// Its standard deviation.
+        /// Standard deviation of the distribution.
         deviation: f64,
     },
-    /// A number whose logarithm is normal.
+    /// Log-normal distribution, whose logarithm is normal.
     LogNormal {
-        /// Half of all values lie below.
+        /// Median of the values.
         median: f64,
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
-    /// Waiting times without memory.
+    /// Exponential distribution, that of waiting times without memory.
     Exponential {
         /// Mean of the values.
         mean: f64,
     },
-    /// A power-law tail: `P(X > x)` falls as `x^-alpha`.
+    /// Pareto distribution with a power-law tail: `P(X > x)` falls as `x^-alpha`.
     Pareto {
-        /// Half of all values lie below.
+        /// Median of the values.
         median: f64,
-        /// The smaller, the heavier the tail; no mean at 1 and below.
+        /// Exponent of the tail, which is heavier the smaller it is. At 1 and below there is no mean.
         alpha: f64,
     },
-    /// Ranks `1..=n`, each as likely as `rank^-exponent`. Holds the running sums of these weights.
+    /// Ranks `1..=n` with weights `rank^-exponent`, of which it holds the running sums.
     Zipf(Arc<[f64]>),
-    /// One of these values, each as likely as any other; sorted.
+    /// Uniform distribution over these values, sorted.
     Empirical(Arc<[f64]>),
 }
 
-/// A distribution of one number.
+/// Distribution of a number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalarDistribution {
-    /// Its form.
+    /// Shape before scale, offset and bounds.
     pub shape: DistributionKind,
     /// Factor of every value.
     pub scale: f64,
-    /// Number that is then added.
+    /// Number that is added after scaling.
     pub offset: f64,
-    /// Smaller values become this.
+    /// Lower bound, to which smaller values are raised.
     pub min: f64,
-    /// Larger values become this.
+    /// Upper bound, to which larger values are lowered.
     pub max: f64,
 }
 
 impl ScalarDistribution {
-    /// Returns a distribution of this form, without scale, offset or bounds.
+    /// Returns a distribution of this shape, without scale, offset or bounds.
     pub const fn new(shape: DistributionKind) -> ScalarDistribution {
         ScalarDistribution {
             shape,
@@ -92,12 +92,12 @@ impl ScalarDistribution {
         }
     }
 
-    /// Returns the distribution that is always this value.
+    /// Returns the distribution of a constant.
     pub const fn constant(value: f64) -> ScalarDistribution {
         ScalarDistribution::new(DistributionKind::Constant(value))
     }
 
-    /// Returns a log-normal distribution; `sigma` is the deviation of the logarithm.
+    /// Returns a log-normal distribution; `sigma` is the standard deviation of the logarithm.
     pub const fn log_normal(median: f64, sigma: f64) -> ScalarDistribution {
         ScalarDistribution::new(DistributionKind::LogNormal { median, sigma })
     }
@@ -112,7 +112,7 @@ impl ScalarDistribution {
         ScalarDistribution::new(DistributionKind::Zipf(weights.collect()))
     }
 
-    /// Returns the uniform distribution over these values. It is `None` if there are none, or one is not a number.
+    /// Returns the uniform distribution over these values; `None` if there are none, or one is NaN.
     pub fn empirical(mut values: Vec<f64>) -> Option<ScalarDistribution> {
         if values.is_empty() || values.iter().any(|value| value.is_nan()) {
             return None;
@@ -121,7 +121,7 @@ impl ScalarDistribution {
         Some(ScalarDistribution::new(DistributionKind::Empirical(values.into())))
     }
 
-    /// Returns the distribution in another unit: every value times `factor > 0`.
+    /// Returns the distribution of all values times `factor > 0`, such as in another unit.
     pub fn times(mut self, factor: f64) -> ScalarDistribution {
         match &mut self.shape {
             DistributionKind::Constant(value) => *value *= factor,
@@ -139,7 +139,7 @@ impl ScalarDistribution {
         matches!(self.shape, DistributionKind::Constant(_)) && self.at_normal(0.0) == value
     }
 
-    /// Draws a value. No words for a constant, two for normals, otherwise one.
+    /// Draws a value. It takes no word for a constant, two for normals, and otherwise one.
     pub fn draw(&self, rng: &mut impl RngCore) -> f64 {
         match self.shape {
             DistributionKind::Constant(_) => self.at_normal(0.0),
@@ -177,7 +177,7 @@ impl ScalarDistribution {
                 let place = ((1.0 - tail) * values.len() as f64) as usize;
                 values[place.min(values.len() - 1)]
             }
-            // Read at a normal, never at a tail.
+            // Constants and normals are only read at a normal, never at a tail.
             DistributionKind::Constant(value) => *value,
             DistributionKind::Normal { mean, .. } => *mean,
             DistributionKind::LogNormal { median, .. } => *median,
@@ -188,7 +188,7 @@ impl ScalarDistribution {
         (self.scale * value + self.offset).max(self.min).min(self.max)
     }
 
-    /// Returns a lower bound of all values. Where values only come close to 0, it is the smallest positive number.
+    /// Returns a lower bound of all values. If values only approach 0, it is the smallest positive number.
     pub fn lowest(&self) -> f64 {
         let shape = match &self.shape {
             DistributionKind::Constant(value) => *value,
@@ -202,7 +202,7 @@ impl ScalarDistribution {
             DistributionKind::Zipf(_) => 1.0,
             DistributionKind::Empirical(values) => values[0],
         };
-        // A scale above zero cannot make a positive bound zero, but rounding can.
+        // Rounding may make a positive bound zero, although the scale is positive.
         let scaled = if shape > 0.0 {
             (self.scale * shape).max(f64::MIN_POSITIVE)
         } else {

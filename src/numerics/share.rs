@@ -1,7 +1,7 @@
 //! Whole numbers from shares of a total.
 //!
-//! In binary `0.29 * 100` is 28.999999999999996 and `0.07 * 100` is 7.000000000000001, but who writes such a share
-//! means 29 and 7. What lies within a billionth of a whole number counts as that number.
+//! In binary `0.29 * 100` is 28.999999999999996 and `0.07 * 100` is 7.000000000000001, but the author of such a share
+//! means 29 and 7. So a number within a billionth of a whole number counts as that number.
 //!
 //! ```
 //! use fedcast::numerics::share::{least_share_of, share_of};
@@ -21,12 +21,12 @@ pub fn least_share_of(n: usize, share: f64) -> usize {
     ceil(share * n as f64)
 }
 
-/// Returns the whole number that a product or quotient means, rounded down; 0 below zero.
+/// Returns a product or quotient rounded down, where nearly whole numbers count as whole; 0 below zero.
 pub fn floor(exact: f64) -> usize {
     (exact + SLACK).floor() as usize
 }
 
-/// Returns the whole number that a product or quotient means, rounded up; 0 below zero.
+/// Returns a product or quotient rounded up, where nearly whole numbers count as whole; 0 below zero.
 pub fn ceil(exact: f64) -> usize {
     (exact - SLACK).ceil() as usize
 }

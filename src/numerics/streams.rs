@@ -1,5 +1,5 @@
-//! Named streams of randomness: every draw of a run comes from a ChaCha8 generator whose
-//! key is *where* the draw happens (purpose, task, round, client, step), never *when*.
+//! Named random streams. Every draw of a run comes from a ChaCha8 generator whose key names the purpose, task, round,
+//! client and step of the draw, never its time.
 //!
 //! So another client, worker or logger changes no other draw, round 40 can be drawn
 //! without rounds 1 to 39, and a checkpoint stores no generator state.
@@ -15,7 +15,9 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// Purpose of a stream. The discriminants are part of the replay format: append, never renumber.
+/// Purpose of a stream.
+///
+/// The discriminants are part of the replay format: append new ones, never renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Domain {
@@ -33,7 +35,7 @@ pub enum Domain {
     Compute = 6,
     /// Bandwidth and latency of a client (step 0) and their jitter per round.
     Link = 7,
-    /// Messages and clients that fail.
+    /// Failures of messages and clients.
     Fault = 8,
     /// Order of training samples.
     Shuffle = 9,
@@ -47,31 +49,32 @@ pub enum Domain {
     Codec = 13,
     /// Features drawn from prototypes on the server (HGP's rebalancing).
     Rebalance = 14,
-    /// Procedurally drawn images that the embedded network was pretrained on.
+    /// Procedurally drawn images for the pretraining of the embedded network.
     Drawing = 15,
-    /// Whatever a single method needs beyond the above; `step` distinguishes its uses.
+    /// Other needs of a single method; `step` distinguishes them.
     Method = 16,
-    /// The random layer of closed-form methods (STSA).
+    /// Random layer of closed-form methods (STSA).
     Projection = 17,
-    /// Division of a client's shard into units.
+    /// Division of a client's shard among dummy clients.
     DummyClients = 18,
-    /// Masks of secure aggregation: `client` is the earlier participant of a pair, `unit` the later one
-    /// plus one, or zero for a participant's own mask.
+    /// Masks of secure aggregation.
+    ///
+    /// `client` is the earlier participant of a pair, `unit` the later one plus one, or zero for a participant's own
+    /// mask.
     Mask = 19,
     /// Times at which tasks reach clients.
     Arrival = 20,
     /// Samples that are held out. Step 0: by `data.test_fraction` of all samples; step 1: class by class (task), for
-    /// validation; step 2: for no client; step 3: by `data.test_fraction` of every class.
+    /// validation; step 2: auxiliary samples, class by class; step 3: by `data.test_fraction` of every class.
     HoldOut = 21,
     /// Synthetic data. Round 0: mean of a class (step); 1: shift of an owner (step); 2: classes of an owner (client);
     /// 3 and 4: noise of a training or test sample (step).
     Synthetic = 22,
-    /// Start of the images that feature inversion looks for.
+    /// Initial images of feature inversion.
     Attack = 23,
 }
 
-/// The address of a stream: two equal keys give the same numbers, two different keys
-/// independent ones.
+/// Key of a random stream: equal keys give the same numbers, different keys independent ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamKey {
     seed: u64,
@@ -109,7 +112,7 @@ impl StreamKey {
         StreamKey { client, ..self }
     }
 
-    /// Returns the key of a unit of the client (a sub-shard with its own participant).
+    /// Returns the key of a unit of the client, such as a dummy client.
     pub fn unit(self, unit: u32) -> Self {
         StreamKey { unit, ..self }
     }
@@ -119,7 +122,7 @@ impl StreamKey {
         StreamKey { step, ..self }
     }
 
-    /// Returns the key with the step of a name: the first eight bytes of its hash.
+    /// Returns the key with a step derived from a name, the first eight bytes of its hash.
     pub fn named(self, name: &str) -> Self {
         let hash = blake3::hash(name.as_bytes());
         let (first, _) = hash.as_bytes().split_at(8);
@@ -136,8 +139,8 @@ impl StreamKey {
         ChaCha8Rng::from_seed(seed)
     }
 
-    /// Absorbs the fields one by one with SplitMix64's finaliser, then squeezes four words.
-    /// Fixed for ever: the test vectors below are part of the replay format.
+    /// Absorbs the fields one by one with SplitMix64's finalizer, then squeezes four words. It must never change, as
+    /// the test vectors below are part of the replay format.
     fn mix(self) -> [u64; 4] {
         let place = (u64::from(self.task) << 32) | u64::from(self.round);
         let who = (u64::from(self.domain as u16) << 32) | u64::from(self.client);
@@ -151,7 +154,7 @@ impl StreamKey {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one step of its sequence from `x`.
+/// Returns the next value of SplitMix64's sequence after `x` (Steele, Lea, Flood 2014).
 fn finalise(x: u64) -> u64 {
     let mut z = x.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

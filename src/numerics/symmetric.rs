@@ -1,4 +1,4 @@
-//! Symmetric matrices by their lower triangle, and sums of outer products.
+//! Symmetric matrices stored as their lower triangle, and sums of outer products.
 //!
 //! ```
 //! use fedcast::numerics::symmetric::{Gram, Symmetric};
@@ -12,11 +12,11 @@
 
 use super::products::{Matrix, Target};
 
-/// A symmetric matrix, in f64.
+/// Symmetric matrix in f64.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Symmetric {
     order: usize,
-    /// The lower triangle row by row.
+    /// Lower triangle, row by row.
     packed: Vec<f64>,
 }
 
@@ -26,13 +26,14 @@ impl Symmetric {
         Symmetric { order, packed: vec![0.0; packed_len(order)] }
     }
 
-    /// Creates a matrix from its lower triangle row by row; `None` when the length does not fit.
+    /// Creates a matrix from its lower triangle, row by row; `None` if the length does not fit.
     pub fn from_packed(order: usize, packed: Vec<f64>) -> Option<Symmetric> {
         (packed.len() == packed_len(order)).then_some(Symmetric { order, packed })
     }
 
-    /// Creates a matrix from all entries, row-major: the mean of both triangles, which is exact where they agree.
-    /// `None` when the length does not fit.
+    /// Creates a matrix from all entries, row-major; `None` if the length does not fit.
+    ///
+    /// It is the mean of both triangles, which is exact if they agree.
     pub fn from_full(order: usize, full: &[f64]) -> Option<Symmetric> {
         if full.len() != order * order {
             return None;
@@ -45,7 +46,7 @@ impl Symmetric {
         Some(Symmetric { order, packed })
     }
 
-    /// Returns the number of rows, which equals that of columns.
+    /// Returns the number of rows, which equals the number of columns.
     pub fn order(&self) -> usize {
         self.order
     }
@@ -87,12 +88,18 @@ impl Symmetric {
         (2.0 * all - diagonal).sqrt()
     }
 
-    /// Adds another one of the same order; panics where it is of another.
+    /// Adds another matrix of the same order.
+    ///
+    /// # Panics
+    /// Panics if the order differs.
     pub fn add(&mut self, other: &Symmetric) {
         self.add_scaled(1.0, other);
     }
 
-    /// Adds another one of the same order times `scale`; panics where it is of another.
+    /// Adds another matrix of the same order times `scale`.
+    ///
+    /// # Panics
+    /// Panics if the order differs.
     pub fn add_scaled(&mut self, scale: f64, other: &Symmetric) {
         assert_eq!(self.order, other.order, "matrices of one order are added");
         self.packed.iter_mut().zip(&other.packed).for_each(|(a, b)| *a += scale * b);
@@ -121,12 +128,14 @@ pub fn packed_len(order: usize) -> usize {
     order * (order + 1) / 2
 }
 
-/// A growing sum of outer products `sum_i h_i h_i^T`. Only the lower triangle is computed, by one
-/// thread, at the speed of a matrix product where rows come in blocks of a few hundred.
+/// Running sum of outer products `sum_i h_i h_i^T`.
+///
+/// Only the lower triangle is computed, on one thread, at the speed of a matrix product if rows come in blocks of a few
+/// hundred.
 #[derive(Clone, Debug)]
 pub struct Gram {
     order: usize,
-    /// `(order, order)`, row-major; entries above the diagonal are undefined.
+    /// Sum `(order, order)`, row-major; entries above the diagonal are undefined.
     lower: Vec<f64>,
 }
 
@@ -136,8 +145,10 @@ impl Gram {
         Gram { order, lower: vec![0.0; order * order] }
     }
 
-    /// Adds the products of rows of `order` entries, row-major. Panics where the last row is cut
-    /// short.
+    /// Adds the products of rows of `order` entries, row-major.
+    ///
+    /// # Panics
+    /// Panics if the last row is incomplete.
     pub fn add(&mut self, rows: &[f64]) {
         let order = self.order;
         let count = rows.len() / order.max(1);

@@ -1,4 +1,4 @@
-//! Order of arms, the axis on the horizontal axis of figures, and the baseline of every arm.
+//! Order of arms, the axis shown horizontally in figures, and the baseline of every arm.
 
 use super::options::ReportOptions;
 use crate::results::Arm;

@@ -71,7 +71,7 @@ impl PageContent {
     ///
     /// # Errors
     ///
-    /// A file of a run or study is damaged.
+    /// Fails if a file of a run or study is damaged.
     pub fn gather(
         roots: &[PathBuf],
         against: &[(String, String)],
@@ -186,8 +186,7 @@ impl PageContent {
 
     /// Returns true if curves and histograms have one figure per value of `x`.
     ///
-    /// This is the case if the values are numbers and there are other axes, and if all arms are too many for one
-    /// figure. Otherwise all arms are in one.
+    /// This needs axes other than `x`, and either numbers as values of `x` or more arms than fit one figure.
     fn is_divided(&self) -> bool {
         let Some(x) = &self.x else { return false };
         let others = has_other_axes(&self.arms, x);
@@ -315,7 +314,7 @@ impl PageContent {
         if pairs.is_empty() { self.name_without(arm, None) } else { pairs.join(", ") }
     }
 
-    /// Returns a place on an axis; methods and names in print need no name of the axis.
+    /// Returns a value with its axis, such as `clients=100`; methods and names in print stand alone.
     fn pair(&self, axis: &str, value: &str) -> String {
         let shown = self.shown(value);
         let speaks = axis == "method" || axis == Arm::CELL || shown != value;

@@ -27,7 +27,7 @@ pub struct FigureFile {
     pub svg: String,
     /// Drawing as a page of its size, with its font.
     pub pdf: Vec<u8>,
-    /// Numbers of the drawing; deviations and axes of arms have columns of their own.
+    /// Numbers of the drawing; standard deviations and axes of arms have separate columns.
     pub csv: String,
 }
 
@@ -37,10 +37,10 @@ pub fn figure_files(content: &PageContent) -> Vec<FigureFile> {
     figures.map(|figure| FigureFile::of(&figure, &content.arms)).collect()
 }
 
-/// Height of a line of the legend.
+/// Height of a line of the legend, in pixels.
 const LINE: u32 = 20;
 
-/// Width of a character of the legend, at most.
+/// Largest width of a character of the legend, in pixels.
 const CHARACTER: u32 = 7;
 
 impl FigureFile {
@@ -110,10 +110,10 @@ fn placed(legend: &[(usize, String)], width: u32) -> Vec<Entry> {
     entries
 }
 
-/// Returns a table as CSV: numbers without groups of digits, mean and deviation in two columns.
+/// Returns a table as CSV: numbers without groups of digits, mean and standard deviation in two columns.
 ///
-/// Behind the names of arms there is a column for each axis, as in `cells.csv`: the name of a cell outside the grid is
-/// on none. A column with the name of an axis has the prefix `run_`.
+/// After the column with names of arms comes one column per axis, as in `cells.csv`, which is empty for a cell outside
+/// the grid. Other columns that have the name of an axis get the prefix `run_`.
 fn csv(table: &HtmlTable, arms: &[Arm]) -> String {
     let texts = |column: usize| table.rows.iter().filter_map(move |row| row.get(column));
     let spreads: Vec<bool> =

@@ -60,7 +60,7 @@ impl ReportOptions {
     ///
     /// # Errors
     ///
-    /// A file of the study is damaged.
+    /// Fails if a file of the study is damaged.
     pub fn of(root: &Path) -> Result<ReportOptions, StudyError> {
         let path = root.join(STUDY_FILE);
         if !path.exists() {

@@ -37,9 +37,9 @@ pub struct UploadMeta {
     pub participant: Participant,
     /// The round its download belonged to.
     pub base: Round,
-    /// Aggregations since then; 0 in synchronous runs.
+    /// Number of aggregations since that round; 0 in synchronous runs.
     pub staleness: u32,
-    /// Factor that staleness leaves of its weight; 1 where nothing is stale.
+    /// Factor by which staleness scales its contribution; 1 if it is not stale.
     pub discount: f64,
 }
 
@@ -93,7 +93,7 @@ impl Aggregate {
         Ok(aggregate)
     }
 
-    /// Joins what earlier participants aggregate to (`self`) with that of later ones.
+    /// Merges the aggregate of earlier participants (`self`) with that of later ones.
     pub fn merge(mut self, later: Aggregate) -> Aggregate {
         for (group, average) in later.means {
             let merged = match self.means.remove(&group) {
@@ -113,7 +113,7 @@ impl Aggregate {
         self
     }
 
-    /// Returns `base` moved by the means, group after group, and then number by number.
+    /// Returns `base` plus the means: group after group, then those with elementwise weights.
     pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
         let mut means = self.means.values();
         let first = means.next().map_or_else(|| base.clone(), |average| average.apply(base));
@@ -165,12 +165,13 @@ impl Aggregate {
     }
 }
 
-/// Returns a client's summands of the secret sum of a round.
+/// Returns a client's summands for secure aggregation.
 ///
 /// They are the tensors of its upload as f64, each number weighted as the aggregation does it; a tensor of counts that
 /// is a weight becomes that weight.
 ///
-/// If the upload does not fit the download.
+/// # Errors
+/// Returns an error if the upload does not fit the download.
 pub fn masked_contribution(
     (sent, download): (&Message, &MessageSpec),
     (update, upload): (&Message, &MessageSpec),
@@ -192,7 +193,7 @@ pub fn masked_contribution(
                 let (before, _) = around(place, download.parameter(name));
                 all[before..before + tensor.elements() as usize].to_vec()
             }
-            // Its numbers need not add up to the weight, so the weight takes the first place.
+            // The weight may differ from the sum of the counts, so it takes the first place and the others are zero.
             (None, _, Some(weight)) => {
                 (0..tensor.elements()).map(|at| if at == 0 { *weight } else { 0.0 }).collect()
             }
@@ -273,7 +274,7 @@ fn moved(
     Ok(groups)
 }
 
-/// Returns the mean of a parameter in which an upload has one weight.
+/// Returns the mean of a parameter if an upload has one weight in it, else `None`.
 fn by_upload(place: &TensorSpec) -> Option<&Mean> {
     place.aggregation.mean.as_ref().filter(|mean| !mean.weight.is_elementwise())
 }
@@ -297,9 +298,9 @@ fn elementwise(
     Ok(average)
 }
 
-/// Returns the parameter that was sent for one of an upload.
+/// Returns the parameter of the download that one of an upload belongs to.
 ///
-/// Also returns the index there of the upload's first number.
+/// Also returns the index in it at which the values of the upload begin.
 fn base_of<'m>(
     sent: &'m Message,
     download: &MessageSpec,
@@ -321,7 +322,7 @@ fn base_of<'m>(
     alike.then_some((from, start)).ok_or_else(misfit)
 }
 
-/// Returns the counts of a parameter's values before and after those of an upload.
+/// Returns the numbers of values of a parameter before and after those that the upload holds.
 fn around(upload: &TensorSpec, download: Option<&TensorSpec>) -> (usize, usize) {
     let width = width(&upload.shape);
     let rows = |place: &TensorSpec| place.shape.first().copied().unwrap_or(1);
@@ -330,7 +331,7 @@ fn around(upload: &TensorSpec, download: Option<&TensorSpec>) -> (usize, usize) 
     (upload.first_row * width, sent.saturating_sub(end) * width)
 }
 
-/// Returns the numbers of a row.
+/// Returns the number of values in a row.
 fn width(shape: &[usize]) -> usize {
     shape.get(1..).unwrap_or_default().iter().product()
 }
@@ -342,7 +343,7 @@ fn weight_of(update: &Message, weight: &Weight) -> Result<f64, PolicyError> {
     Ok(weight.of(tensor.numbers().iter().sum()))
 }
 
-/// Returns the weight in a sum of summands.
+/// Returns the total weight in a sum of masked contributions.
 fn weight_in(sum: &Body, upload: &MessageSpec, weight: &Weight) -> Result<f64, PolicyError> {
     let name = weight.tensor();
     let missing = || WireError::Malformed(format!("a sum without its weight `{name}`"));

@@ -150,8 +150,9 @@ impl ParameterAverage {
         each(values, sums, move |value, sum| *value = (f64::from(*value) + sum / weight) as f32);
     }
 
-    /// Joins the average of earlier participants with that of later ones. Who did not send a parameter left it
-    /// unchanged, and still counts in its mean.
+    /// Merges the average of earlier participants with that of later ones.
+    ///
+    /// A participant that did not send a parameter counts in its mean as one that left it unchanged.
     pub fn merge(mut self, later: ParameterAverage) -> ParameterAverage {
         self.weight += later.weight;
         for (name, sum) in later.deltas {

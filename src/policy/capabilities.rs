@@ -1,7 +1,7 @@
 //! Engine services for the uploads of every method, and the methods that allow them.
 //!
 //! Nothing is marked by hand: a service is allowed if the [layouts](MessageSpec) of a method's uploads allow it and the
-//! method does not veto it. A refusal names the tensor that forbids it, or gives the method's reason.
+//! method does not restrict it. A refusal names the tensor that forbids it, or gives the method's reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -50,17 +50,17 @@ impl Capability {
     }
 }
 
-/// A service that a method cannot bear although its tensors would allow it.
+/// Service that a method does not allow although its layouts would.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restriction {
-    /// The refused service.
+    /// Restricted service.
     pub service: Capability,
     /// Reason for the refusal, as a clause of a message.
     pub why: &'static str,
 }
 
 impl Restriction {
-    /// Returns one veto per service, all for one reason.
+    /// Returns one restriction per service, all for one reason.
     pub fn against(services: &[Capability], why: &'static str) -> Vec<Restriction> {
         services.iter().map(|service| Restriction { service: *service, why }).collect()
     }

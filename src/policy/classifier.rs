@@ -57,7 +57,7 @@ impl Predictor for Classifier {
     }
 }
 
-/// Scores over the rows in scope, of features.
+/// Returns the logits of features `(batch, dim)` over the rows in scope.
 fn scores_of(model: &Classifier, features: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
     let (mine, wanted) = (model.rows(), scope.rows());
     if wanted.start < mine.start || wanted.end > mine.end {

@@ -1,4 +1,4 @@
-//! Vectors of single classes and moves of parameters in an upload, which inversion attacks.
+//! Information in an upload that inversion attacks: mean vectors of classes, and parameter updates.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ pub struct ClassDisclosure {
     pub row: usize,
     /// Number of samples of the mean.
     pub samples: u64,
-    /// `(width,)`.
+    /// Mean vector `(width,)`.
     pub mean: Vec<f64>,
 }
 

@@ -93,7 +93,7 @@ fn add(mine: &mut Vec<f64>, theirs: &[f64]) {
     each(mine, theirs, |mine, theirs| *mine += theirs);
 }
 
-/// Sets what lies behind the first `before` numbers.
+/// Computation of weights and weighted differences, behind the first `before` numbers.
 struct Weigh<'a> {
     of: &'a mut Weighed,
     before: usize,

@@ -1,7 +1,7 @@
 //! Sizes before training: the shapes of a download and an upload without their data.
 //!
-//! Sketches are what `plan` prints, what load clients and skipped stragglers send, and what a
-//! real message is checked against.
+//! These shapes are what `plan` prints, what load clients and skipped stragglers send, and what a real message is
+//! checked against.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub struct ExchangeFacts<'a> {
     pub round_in_phase: u32,
     /// The participant's role.
     pub role: Role,
-    /// The participant's shard.
+    /// Label counts of the participant's shard, by head row.
     pub counts: &'a ClassCounts,
 }
 
@@ -85,6 +85,6 @@ pub struct ExchangeShape {
     pub down: BodyShape,
     /// Client to server.
     pub up: BodyShape,
-    /// Rule for how binding `up` is.
+    /// Rule for the size of the upload: known before training or not.
     pub upload_size: UploadSize,
 }

@@ -6,7 +6,7 @@ use super::{PolicyError, RunContext};
 use crate::data::{Normalization, TaskView};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// Wish for a number of generated images.
+/// Request for a number of generated images.
 #[derive(Clone, Copy)]
 pub struct ImageRequest<'a> {
     /// View of the task that has ended: its rows and all before have been trained.
@@ -18,12 +18,14 @@ pub struct ImageRequest<'a> {
 }
 
 impl ImageRequest<'_> {
-    /// Returns the address of noise: the same images for the same generator, whatever the run's seed.
+    /// Returns the stream key of noise, which is equal for all runs.
+    ///
+    /// So a generator always gives the same images.
     pub fn key(&self) -> StreamKey {
         StreamKey::new(0, Domain::Method).named("pictures")
     }
 
-    /// Returns as many head rows as images, all rows seen in turn.
+    /// Returns one head row per image, taking all rows seen in turn.
     pub fn labels(&self) -> Vec<u32> {
         (0..self.view.seen() as u32).cycle().take(self.count).collect()
     }
@@ -32,7 +34,7 @@ impl ImageRequest<'_> {
 /// Images of one size, of values in `[0, 1]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratedImages {
-    /// `[channels, height, width]`.
+    /// Shape `[channels, height, width]` of every image.
     pub shape: [usize; 3],
     /// Values in channel, row, column order, image by image.
     pub pixels: Vec<f32>,
@@ -44,7 +46,8 @@ impl GeneratedImages {
     /// Values beyond black and white are cut off.
     ///
     /// # Errors
-    /// A tensor of other dimensions, a normalization of another number of channels, or what the device reports.
+    /// Returns an error if the tensor has other dimensions, the normalization is of another number of channels, or the
+    /// device fails.
     pub fn normalized(
         images: &Tensor,
         normalization: &Normalization,
@@ -55,7 +58,7 @@ impl GeneratedImages {
         Ok(GeneratedImages { shape: [channels, height, width], pixels })
     }
 
-    /// Returns as many images as were asked for of those that bytes hold, spread evenly over them.
+    /// Returns at most `count` of the images that `bytes` hold, spread evenly over them.
     pub fn spread(shape: [usize; 3], bytes: &[u8], count: usize) -> GeneratedImages {
         let size = shape.iter().product::<usize>().max(1);
         let known = bytes.len() / size;

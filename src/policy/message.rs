@@ -23,7 +23,7 @@ pub struct Message {
     pub assets: Vec<Arc<Asset>>,
 }
 
-/// Kinds that parameters have.
+/// Returns true if parameters are of this kind.
 fn is_parameters(kind: Kind) -> bool {
     matches!(kind, Kind::Weights | Kind::Prompt | Kind::Head)
 }

@@ -33,20 +33,20 @@ pub struct MessageSpec {
     pub is_upper_bound: bool,
 }
 
-/// The place of a tensor in a layout.
+/// Tensor of a layout: its kind, name, shape and type, and its aggregation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
     /// Kind that it is charged as.
     pub kind: Kind,
     /// Its name, unique within its kind.
     pub name: Arc<str>,
-    /// Its extents.
+    /// Dimensions of the tensor; the first one counts rows.
     pub shape: Vec<usize>,
-    /// Its numbers.
+    /// Element type.
     pub dtype: Dtype,
     /// Constraint on its values.
     pub structure: TensorStructure,
-    /// The row of the whole tensor that its first row is.
+    /// Row of the whole tensor at which this one begins.
     pub first_row: usize,
     /// Aggregation of the tensor on the server.
     pub aggregation: Aggregation,
@@ -68,7 +68,7 @@ pub enum TensorStructure {
 pub struct Aggregation {
     /// The weighted mean of differences to what was sent. For parameters.
     pub mean: Option<Mean>,
-    /// Added up, in f64.
+    /// Sum in f64, with the rule for late uploads.
     pub sum: Option<StalenessRule>,
     /// Handed to the server whole, by participant.
     pub keep: bool,
@@ -140,7 +140,7 @@ pub enum StalenessRule {
 }
 
 impl TensorSpec {
-    /// Creates the place of a tensor that the server reads and does not aggregate.
+    /// Creates the spec of a tensor that the server reads and does not aggregate.
     pub fn new(kind: Kind, name: impl Into<Arc<str>>, shape: &[usize], dtype: Dtype) -> TensorSpec {
         TensorSpec {
             kind,
@@ -153,13 +153,13 @@ impl TensorSpec {
         }
     }
 
-    /// Creates the place of a parameter: numbers are f32, and the kind follows from the name.
+    /// Creates the spec of a parameter: numbers are f32, and the kind follows from the name.
     pub fn parameter(name: impl Into<Arc<str>>, shape: &[usize]) -> TensorSpec {
         let name = name.into();
         TensorSpec::new(kind_of(&name), name, shape, Dtype::F32)
     }
 
-    /// Returns the place as one that is averaged.
+    /// Returns the spec with a weighted mean as the aggregation.
     pub fn averaged(self, group: AveragingGroup, weight: Weight) -> TensorSpec {
         TensorSpec {
             aggregation: Aggregation { mean: Some(Mean { group, weight }), ..self.aggregation },
@@ -167,7 +167,9 @@ impl TensorSpec {
         }
     }
 
-    /// Returns the place of the tensor of weights if every number has its own weight.
+    /// Returns the spec of the tensor that holds this parameter's weights.
+    ///
+    /// `None` unless every number has its own weight.
     pub fn weights(&self) -> Option<TensorSpec> {
         let Mean { weight: Weight::Elementwise(prefix), .. } = self.aggregation.mean.as_ref()?
         else {
@@ -178,32 +180,32 @@ impl TensorSpec {
         Some(place.from_row(self.first_row))
     }
 
-    /// Returns the place as one that is added up.
+    /// Returns the spec with a sum as the aggregation.
     pub fn summed(self, stale: StalenessRule) -> TensorSpec {
         TensorSpec { aggregation: Aggregation { sum: Some(stale), ..self.aggregation }, ..self }
     }
 
-    /// Returns the place as one that the server keeps whole.
+    /// Returns the spec of a tensor that the server keeps whole.
     pub fn kept(self) -> TensorSpec {
         TensorSpec { aggregation: Aggregation { keep: true, ..self.aggregation }, ..self }
     }
 
-    /// Returns the place as one of a symmetric matrix.
+    /// Returns the spec of a symmetric matrix.
     pub fn symmetric(self) -> TensorSpec {
         TensorSpec { structure: TensorStructure::Symmetric, ..self }
     }
 
-    /// Returns the place as one whose first row is row `first_row` of the whole tensor.
+    /// Returns the spec of a tensor that begins at row `first_row` of the whole tensor.
     pub fn from_row(self, first_row: usize) -> TensorSpec {
         TensorSpec { first_row, ..self }
     }
 
-    /// Returns a tensor of `numbers` for the place.
+    /// Returns a tensor of this spec that holds `numbers`.
     ///
     /// For a symmetric matrix they are the lower triangle row by row.
     ///
     /// # Errors
-    /// If they are too many or too few, or the place is not for real numbers.
+    /// Returns an error if they are too many or too few, or the spec is not one of real numbers.
     pub fn tensor(&self, numbers: &[f64]) -> Result<NamedTensor, WireError> {
         let misfit = |what: &str| WireError::Malformed(format!("`{}` {what}", self.name));
         let all = match (self.structure, &*self.shape) {
@@ -251,7 +253,7 @@ impl MessageSpec {
         BodyShape::new(self.control.len(), sections)
     }
 
-    /// Returns all places: parameters, then the others.
+    /// Returns all tensor specs: parameters, then the others.
     pub fn tensor_specs(&self) -> impl Iterator<Item = &TensorSpec> {
         self.parameters.iter().chain(&self.extra)
     }
@@ -294,7 +296,7 @@ pub struct AssetSpec {
     pub name: &'static str,
     /// Version; a receiver that holds another version lacks this one.
     pub version: u32,
-    /// Its content.
+    /// Shape of the content.
     pub body: BodyShape,
 }
 

@@ -46,11 +46,12 @@ pub trait Method: Send + Sync {
     /// server does not know it.
     fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec;
 
-    /// Makes of an upload its [contribution](MessageKind::Contribution). Pure; runs as a device job on the server's
-    /// side, before staleness, clipping and aggregation.
+    /// Turns an upload into its [contribution](MessageKind::Contribution).
+    ///
+    /// Pure; runs as a device job on the server's side, before staleness, clipping and aggregation.
     ///
     /// # Errors
-    /// An upload that cannot be used: it is refused, and the run goes on.
+    /// Returns an error if the upload cannot be used: it is then refused, and the run goes on.
     fn transform_upload(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -80,8 +81,9 @@ pub trait Method: Send + Sync {
 
     /// Returns the multiplications of a piece of work in a round, for counts of floating-point operations.
     ///
-    /// Virtual time does not depend on them. By default they are those of [`cost`](Method::cost), where a training pass of a participant's sample costs what
-    /// `sample`, its [`sample_cost`](Method::sample_cost), says, and all else as many passes where everything trains.
+    /// Virtual time does not depend on them. By default they follow from [`cost`](Method::cost): a training pass costs
+    /// what `sample`, the [`sample_cost`](Method::sample_cost), says, and any other pass as much as if everything were
+    /// trained.
     fn multiplications(
         &self,
         model: &ModelFacts,
@@ -106,11 +108,12 @@ pub trait Method: Send + Sync {
     fn train(&self, members: &mut [Member], ctx: &RunContext)
     -> Vec<Result<ClientResult, Failure>>;
 
-    /// Returns the bytes that a client with this state must keep; by default those of its tensors. A run that is forked
-    /// with other settings asks before anything is written if the method can go on from states that clients have kept.
+    /// Returns the bytes that a client with this state must keep; by default those of its tensors.
+    ///
+    /// A fork with other settings calls it to check that the method can go on from the states of clients.
     ///
     /// # Errors
-    /// If the state is of another form.
+    /// Returns an error if the state is of another form.
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
         Ok(state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum())
     }
@@ -124,11 +127,12 @@ pub trait Method: Send + Sync {
         None
     }
 
-    /// Takes in what [`remote_state`](Method::remote_state) gave elsewhere. `init` is that of the
-    /// [server](Method::server).
+    /// Loads a state that [`remote_state`](Method::remote_state) returned in another process.
+    ///
+    /// `init` is that of the [server](Method::server).
     ///
     /// # Errors
-    /// If it is not from there, or the backbone is another.
+    /// Returns an error if the state is not from there, or the backbone is another.
     fn load_remote_state(
         &self,
         background: &Body,
@@ -139,7 +143,7 @@ pub trait Method: Send + Sync {
         Ok(())
     }
 
-    /// Builds the client's own model before synchronization, for the federated-bias measures.
+    /// Builds the client's own model before aggregation, for the federated-bias measures.
     ///
     /// # Errors
     /// If the messages do not fit each other.
@@ -159,7 +163,7 @@ pub trait Method: Send + Sync {
         false
     }
 
-    /// Returns vectors of single classes in an upload, or else the move of parameters.
+    /// Returns what an upload shows of single classes: their mean vectors, or else the parameter update.
     ///
     /// `member` is the participant as it trained. `None` if this upload shows neither.
     ///
@@ -175,11 +179,12 @@ pub trait Method: Send + Sync {
         Ok(None)
     }
 
-    /// Returns images that the server has made without data for clients to replay, from what it saved. `None` where it
-    /// makes none, or had made none yet.
+    /// Returns images that the server has made without data for clients to replay, from what it saved.
+    ///
+    /// `None` if it makes none, or had made none yet.
     ///
     /// # Errors
-    /// A state of another method, or what the network reports.
+    /// Returns an error if the state is of another method, or the network fails.
     fn generated_images(
         &self,
         model: &ModelFacts,
@@ -227,7 +232,7 @@ pub trait Server: Send {
     /// Begins a stage: a task arrives.
     ///
     /// # Errors
-    /// What the method reports; it ends the run.
+    /// Returns the error of the method, which ends the run.
     fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         let _ = (stage, ctx);
         Ok(())
@@ -285,7 +290,7 @@ pub trait Server: Send {
     /// Loads the state that [`save`](Server::save) returned.
     ///
     /// # Errors
-    /// If it was not written by it.
+    /// Returns an error if `save` did not write it.
     fn load(&mut self, saved: &Body) -> Result<(), WireError>;
 }
 
@@ -302,9 +307,9 @@ pub struct Member {
     pub state: Body,
     /// The participant's samples.
     pub shard: Shard,
-    /// The address of everything drawn here; choose the purpose with `domain`.
+    /// Stream key of everything that the participant draws; choose the purpose with `domain`.
     pub key: StreamKey,
-    /// Tasks whose shards the client held since its last download.
+    /// Tasks since its last download in which the client held samples.
     pub missed: Vec<MissedTask>,
 }
 

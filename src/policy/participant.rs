@@ -178,7 +178,7 @@ impl RoundContext {
     }
 }
 
-/// The server among the clients of stream keys.
+/// Client number that stands for the server in stream keys.
 const SERVER: u32 = u32::MAX;
 
 #[cfg(test)]

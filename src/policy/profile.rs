@@ -11,7 +11,7 @@ use crate::wire::BodyShape;
 pub struct MethodProfile {
     /// Roles of participants with their names; one without a name where all do the same.
     pub roles: Vec<(Role, &'static str)>,
-    /// Services that the layouts would allow and the method cannot bear, each with the reason.
+    /// Services that the layouts would allow and the method does not, each with the reason.
     pub restrictions: Vec<Restriction>,
     /// Shape of the state for [`Predictor::feature_state`](super::Predictor::feature_state).
     ///

@@ -43,7 +43,7 @@ pub struct RunContext {
     pub cache: Arc<FeatureCache>,
     /// Steps of long work at the server, for progress alone; shared by all workers.
     pub server_steps: Arc<StepCount>,
-    /// Features frozen by the first of two staged methods.
+    /// Features frozen by the first of two composed methods.
     pub first_method: Option<Arc<dyn Predictor>>,
     /// Samples that belong to no client, where the run has any.
     pub auxiliary: Option<Arc<Auxiliary>>,
@@ -262,7 +262,8 @@ impl RunContext {
     ///
     /// `None` if there are no such samples.
     ///
-    /// Errors of reading samples and of the predictor.
+    /// # Errors
+    /// Returns an error if samples cannot be read or the predictor fails.
     pub fn accuracy_within(
         &self,
         rows: Range<usize>,

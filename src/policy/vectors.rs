@@ -48,7 +48,7 @@ pub fn vector_section(name: &str, vectors: &ParameterSet) -> Section {
 /// Returns the set of that name among these sections; empty if there is none.
 ///
 /// # Errors
-/// Numbers that are not f32.
+/// Returns an error if its numbers are not f32.
 pub fn vectors_of(sections: &[Section], name: &str) -> Result<ParameterSet, WireError> {
     let of_kind = sections.iter().filter(|section| section.kind == Kind::Statistics);
     let mut vectors = ParameterSet::new();

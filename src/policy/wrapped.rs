@@ -1,7 +1,7 @@
 //! A method around another one: what it does not do itself, the method inside does.
 //!
-//! Tests watch methods so, and `fedcast single-task` participants one client alone. Layouts, aggregation, services and
-//! sizes are always those inside.
+//! Tests observe methods in this way, and `fedcast single-task` has a single client take part. Layouts, aggregation,
+//! services and sizes are always those inside.
 
 use crate::data::TaskView;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub trait MethodWrapper: Send + Sync {
     }
 }
 
-/// The method that hooks make of the one inside.
+/// Method that a wrapper makes of its inner method.
 pub struct Wrapped<H>(pub H);
 
 impl<H: MethodWrapper> Method for Wrapped<H> {

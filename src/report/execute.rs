@@ -1,4 +1,4 @@
-//! Execution of a run with all outputs besides its journal: tables, wall times, summary, histograms.
+//! Execution of a run with all outputs in addition to its journal: tables, wall times, summary, histograms.
 
 use std::time::Instant;
 

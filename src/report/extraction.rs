@@ -9,7 +9,7 @@ use super::text_table::grouped;
 use super::watcher::News;
 use crate::learning::FeatureCache;
 
-/// Returns a line whenever features were computed since the last one.
+/// Returns a source of progress lines that has one whenever features were computed since the last.
 pub(super) fn extraction(cache: Arc<FeatureCache>) -> News {
     let (start, mut reported) = (Instant::now(), 0);
     Box::new(move || {

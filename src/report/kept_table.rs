@@ -15,7 +15,7 @@ use super::csv::Csv;
 use crate::experiment::{DirectoryError, RunDirectory};
 use crate::files::{Disk, DiskFile};
 
-/// Rows of an earlier process, then new rows.
+/// Table with the rows of an earlier process, to which new rows are appended.
 pub(super) struct KeptTable<R> {
     disk: Disk,
     path: PathBuf,
@@ -25,12 +25,12 @@ pub(super) struct KeptTable<R> {
 enum TableRows<R> {
     /// Rows of an earlier process collected so far.
     Kept(Csv<Vec<u8>, R>),
-    /// File with all these rows, to which new ones are appended.
+    /// File with all rows of an earlier process, to which new ones are appended.
     New(Csv<DiskFile, R>),
 }
 
 impl<R: Serialize + Columns> KeptTable<R> {
-    /// Opens the table of a run that is resumed (`resumed`) or begins.
+    /// Opens the table of a run: `resumed` if an earlier process wrote rows, else with a new file.
     pub fn create(
         directory: &RunDirectory,
         name: &str,
@@ -47,7 +47,7 @@ impl<R: Serialize + Columns> KeptTable<R> {
         }
     }
 
-    /// Writes a row, earlier or new.
+    /// Writes a row, of an earlier process or new.
     pub fn row(&mut self, row: &R) -> io::Result<()> {
         match &mut self.rows {
             TableRows::Kept(csv) => csv.row(row),
@@ -55,7 +55,7 @@ impl<R: Serialize + Columns> KeptTable<R> {
         }
     }
 
-    /// Ends the rows of an earlier process: the file is replaced, later rows are new.
+    /// Ends the rows of an earlier process: replaces the file by these rows and appends later ones to it.
     pub fn kept_all(&mut self) -> io::Result<()> {
         let TableRows::Kept(csv) = &mut self.rows else { return Ok(()) };
         let kept = std::mem::replace(csv, Csv::after(Vec::new())).into_inner()?;

@@ -120,7 +120,7 @@ pub fn encode(columns: &[(&str, Values)]) -> Result<Vec<u8>, ParquetError> {
     writer.into_inner()
 }
 
-/// Returns for every cell whether there is a value (1), and the values.
+/// Returns the definition level of every cell (1 if it has a value, else 0), and the values.
 fn gaps<T>(cells: impl Iterator<Item = Option<T>>) -> (Vec<i16>, Vec<T>) {
     let (mut known, mut values) = (Vec::new(), Vec::new());
     for cell in cells {

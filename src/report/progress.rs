@@ -20,7 +20,7 @@ use crate::quantity::{Round, VirtualTime};
 /// Time without output after which a line reports the progress within a round (no terminal).
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Reports the progress of a run.
+/// Progress display of a run, on stderr.
 pub struct Progress {
     bar: Option<ProgressBar>,
     tasks: u32,
@@ -32,10 +32,10 @@ pub struct Progress {
     losses: Vec<f64>,
     traffic: Traffic,
     failed: u32,
-    /// Entries that are not reported.
+    /// Number of entries that were reported before and are skipped.
     known: u64,
     quiet: bool,
-    /// NewsWatcher of work without entries, stopped with this.
+    /// Watcher of work that records no entries; dropping it stops its thread.
     watcher: Option<NewsWatcher>,
 }
 

@@ -32,7 +32,8 @@ pub fn columns() -> Option<usize> {
 
 /// Breaks lines that are wider than the screen between words; rules of tables stay.
 ///
-/// A line goes on below its last column if two spaces divide it into columns, otherwise below its own beginning.
+/// A line continues below its last column if two spaces divide it into columns, and otherwise below its own beginning.
+/// A last column that starts in the right half of the screen continues two columns after the line's beginning instead.
 pub fn fitted(text: &str) -> String {
     columns().map_or_else(|| text.to_owned(), |columns| fitted_to(text, columns))
 }
@@ -68,7 +69,7 @@ fn fitted_to(text: &str, columns: usize) -> String {
     all
 }
 
-/// Returns the column at which a line goes on.
+/// Returns the column at which a broken line continues.
 fn continuation(line: &str, columns: usize) -> usize {
     let own = line.len() - line.trim_start().len();
     let Some((before, _)) = line.trim_start().rsplit_once("  ") else {

@@ -1,4 +1,4 @@
-//! Progress of training at the server, such as that of a generator: the round that it belongs to closes only after it.
+//! Progress of training at the server, such as that of a generator, during which no round closes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::text_table::grouped;
 use super::watcher::News;
 use crate::learning::{StepCount, StepsSoFar};
 
-/// Returns a line whenever steps were taken since the last one.
+/// Returns a source of progress lines that has one whenever steps were taken since the last.
 pub(super) fn server_steps(count: Arc<StepCount>) -> News {
     let mut reported = None;
     Box::new(move || {

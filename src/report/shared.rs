@@ -43,7 +43,7 @@ impl<S: ProfileSink> ProfileSink for Shared<S> {
     }
 }
 
-/// Passes spans to two sinks.
+/// Sink that passes spans to two others.
 pub struct Both<A, B>(pub A, pub B);
 
 impl<A: ProfileSink, B: ProfileSink> ProfileSink for Both<A, B> {

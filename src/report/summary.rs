@@ -204,12 +204,12 @@ impl Summary {
         self.ended == Some(EndReason::Done) && self.rounds > 0 && self.aggregated == 0
     }
 
-    /// Returns true if this `summary.json` of a complete run counts rounds but no aggregated upload.
+    /// Returns true if the text of a complete run's `summary.json` counts rounds but no aggregated upload.
     pub fn json_trained_nothing(text: &str) -> bool {
         Summary::value_trained_nothing(&serde_json::from_str(text).unwrap_or_default())
     }
 
-    /// Returns the same of a `summary.json` that is already parsed.
+    /// Returns true if a complete run's parsed `summary.json` counts rounds but no aggregated upload.
     pub fn value_trained_nothing(summary: &serde_json::Value) -> bool {
         let count = |name: &str| summary.get(name)?.as_u64();
         count("rounds") > Some(0) && count("aggregated") == Some(0)

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::screen;
 
-/// Characters that texts of the last column have in any case.
+/// Smallest width of texts in the last column, in characters.
 const NARROWEST: usize = 14;
 
 /// Rows of cells with a header, rendered with aligned columns.
@@ -93,7 +93,7 @@ impl TextTable {
         blocks.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the characters of a line without a bound.
+    /// Returns the width of a line in characters, if nothing limits it.
     pub fn width(&self) -> usize {
         let widths = self.widths();
         self.indent + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)

@@ -1,4 +1,4 @@
-//! Thread that looks for news of work which takes long and records no entry meanwhile.
+//! Thread that reports progress of work which takes long and records no entries.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -7,17 +7,17 @@ use std::time::Duration;
 /// Time between reports.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Source of a line of progress, if there is anything new.
+/// Source of progress lines; returns `None` if there is nothing new.
 pub(super) type News = Box<dyn FnMut() -> Option<String> + Send>;
 
-/// Thread that watches until this is dropped.
+/// Thread that polls sources of progress lines until this is dropped.
 pub(super) struct NewsWatcher {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl NewsWatcher {
-    /// Passes lines to `say` whenever there is news.
+    /// Starts a thread that passes the lines of these sources to `say`, every five seconds.
     pub fn watch(news: Vec<News>, say: impl Fn(&str) + Send + 'static) -> NewsWatcher {
         NewsWatcher::watch_every(EVERY, news, say)
     }

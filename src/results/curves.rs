@@ -69,7 +69,8 @@ impl Arm {
 
     /// Returns the published accuracies by stage as points of the arm's learning curve.
     ///
-    /// Each is at the last tested round of its stage. Stages that no run of the arm has reached are left out, and published numbers have no deviation.
+    /// Each is at the last tested round of its stage, as read from the first complete run that has published numbers.
+    /// Stages that this run did not reach are left out, and published numbers have no standard deviation.
     pub fn published_curve(&self) -> Vec<CurvePoint> {
         let Some((run, first, published)) = self.done().find_map(published_stages) else {
             return Vec::new();

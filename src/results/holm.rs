@@ -1,9 +1,9 @@
 //! Correction of p values for their number, by the method of Holm (1979).
 
-/// Returns p values adjusted for the number of tests, in their order.
+/// Returns p values corrected for the number of tests, in their order; missing values are no tests.
 ///
 /// The k-th smallest of n is multiplied by `n - k + 1`, and none is smaller than one before it or larger than 1. The
-/// chance that any true hypothesis is rejected then stays below the level. Missing values are no tests.
+/// probability that any true hypothesis is rejected then stays below the level of the tests.
 ///
 /// ```
 /// assert_eq!(fedcast::results::holm(&[Some(0.25), None, Some(0.125)]), [Some(0.25), None, Some(0.25)]);

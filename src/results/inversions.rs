@@ -21,10 +21,10 @@ pub struct RunInversion {
 impl RunInversion {
     /// Returns the inversions in folders of a run's directory, in the order of their paths.
     ///
-    /// An inversion of a run that was here before, of another scenario, is left out.
+    /// An inversion that belongs to an earlier run of another scenario in this directory is left out.
     ///
     /// # Errors
-    /// A folder or record that cannot be read.
+    /// Fails if a folder or a record cannot be read.
     pub fn of(run: &RunRecord) -> Result<Vec<RunInversion>, ResultsError> {
         let failed = |path: &PathBuf| {
             let path = path.clone();

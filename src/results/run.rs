@@ -130,8 +130,8 @@ impl RunRecord {
     /// A folder without a readable manifest is no run; links are not followed.
     ///
     /// # Errors
-    /// Fails if a folder cannot be read, if a file of a run is damaged, or if a run has another format. A missing folder
-    /// holds no runs.
+    /// Fails if a folder cannot be read, if a file of a run is damaged, or if a run has another format. A missing
+    /// folder holds no runs.
     pub fn find(root: &Path) -> Result<Vec<RunRecord>, ResultsError> {
         let found = FoundRuns::below(root, &Registry::builtin())?;
         match found.other_formats.into_iter().next() {
@@ -238,6 +238,9 @@ impl RunRecord {
         Some(outcomes.as_object()?.values().collect())
     }
 
+    /// Returns the sum of a field over all frames in a direction.
+    ///
+    /// A kind that was not sent has no entry and counts 0 bytes.
     fn frames(&self, way: &str, field: &str) -> Option<f64> {
         let of = |sums: &&Value| sums.pointer(&format!("/{field}")).and_then(Value::as_f64);
         Some(self.outcomes(way)?.iter().filter_map(of).sum())

@@ -66,7 +66,7 @@ impl CachePlace {
                 folder
             }
             CachePlace::Memory => {
-                // Known to the description all the same.
+                // The description of keys has the key in any case.
                 if table.given("folder") {
                     table.reject(
                         "folder",

@@ -184,7 +184,7 @@ impl Changes {
             if before.starts_with(path) {
                 return Some(joined(before));
             }
-            // Into a table that was set before: as well, if it has that key.
+            // A change inside a table that was set before clashes if that table has the key.
             let inner = path.strip_prefix(before.as_slice())?;
             entry.node.at(&inner.join("."))?;
             Some(joined(path))
@@ -241,7 +241,7 @@ fn collect(
             None => path.push(name.clone()),
         }
         match &entry.node.value {
-            // A table that only dotted keys or headers below it have made stands where its key does.
+            // Dotted keys, or headers below it, made this table: it has no place but that of its key.
             TomlValue::Table(inner) if entry.key == entry.node.span => collect(inner, &path, into)?,
             _ if entry.node.to_toml().is_none() => {
                 return Err(ValueFault::wrong_type(

@@ -12,10 +12,10 @@ use super::{
     Scenario, TaskSizes,
 };
 
-/// Most entries of `[[faults]]`; losses of links are drawn at the steps after theirs.
+/// Maximum number of entries in `[[faults]]`; stream steps of link losses follow theirs.
 pub const MOST_FAULTS: usize = 16;
 
-/// Most clients with their own data; a fresh population may be as large as numbers allow.
+/// Maximum number of clients with their own data; a fresh population may be as large as numbers allow.
 const MOST_CLIENTS: u32 = 10_000_000;
 
 pub(super) struct Checker<'a> {

@@ -46,7 +46,7 @@ pub(super) fn rows(text: &str) -> impl Iterator<Item = Vec<CsvCell<'_>>> {
     let mut reader = reader.from_reader(text.as_bytes());
     let records = std::iter::from_fn(move || {
         let mut record = StringRecord::new();
-        // Rows of any length and of valid text: nothing else can be wrong.
+        // Reading cannot fail: rows may have any length, and the text is valid UTF-8.
         reader.read_record(&mut record).unwrap_or(false).then_some(record)
     });
     records.map(|record| cells(text, &record)).filter(|row| {
@@ -62,7 +62,7 @@ fn cells<'a>(text: &'a str, record: &StringRecord) -> Vec<CsvCell<'a>> {
     let mut cell = |found: &str| {
         let doubled = found.contains('"').then(|| found.replace('"', "\"\""));
         let place = |written: &str| Some((text[at..].find(written)?, written.len()));
-        // As it is, or with its quotes doubled: whichever comes first.
+        // The cell is in the text as it is, or with its quotes doubled.
         let written = [Some(found), doubled.as_deref()].into_iter().flatten();
         let nearest = written.filter_map(place).min();
         let (skipped, length) = nearest.unwrap_or_default();

@@ -250,7 +250,7 @@ impl DataSection {
         let source =
             Param::required("source", DataSource::Digits, "data set or its layout on disk");
         let known: Option<DataSource> = table.require(&source);
-        // Where it cannot be read, what depends on it is not judged.
+        // If the source cannot be read, keys that depend on it are not judged.
         let source = known.unwrap_or(DataSource::Digits);
         let path =
             "folder or file of the data, relative to this file, or the name of a fetched data set";

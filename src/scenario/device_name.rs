@@ -1,6 +1,6 @@
 //! Devices that a scenario can name, and number types of networks on them.
 
-// Closed on purpose: read here, named everywhere.
+// The traits for reading keys are private to `scenario` on purpose; the types are public.
 #![allow(private_interfaces)]
 
 use std::fmt;

@@ -194,7 +194,7 @@ impl DistributionSection {
         let section =
             table.table(key, |table| DistributionSection::fields(table, key, default, doc));
         let lowest = section.distribution().lowest();
-        // Files are judged when they are read.
+        // Content of a file is checked when it is read.
         let known = !matches!(section.shape, DistributionKindSection::Empirical { .. });
         if known && !bound.admits(lowest) {
             table.reject(
@@ -217,7 +217,7 @@ impl DistributionSection {
         doc: &'static str,
     ) -> DistributionSection {
         let dist: Dist = table.get(&Param::new("dist", default.shape.dist(), doc));
-        // A parameter keeps its default as long as the distribution does; otherwise it is asked for.
+        // A parameter keeps its default if the distribution stays; otherwise it is required.
         let of = |name: &'static str, example: f64, doc| match default.shape.number(name) {
             Some(value) if default.shape.dist() == dist => Param::new(name, value, doc),
             _ => Param::required(name, example, doc),
@@ -377,7 +377,7 @@ impl DistributionKindSection {
             (DistributionKindSection::Exponential { mean }, "mean") => Some(*mean),
             (DistributionKindSection::Pareto { median, .. }, "median") => Some(*median),
             (DistributionKindSection::Pareto { alpha, .. }, "alpha") => Some(*alpha),
-            // No preset is of another shape.
+            // No preset has another distribution.
             _ => None,
         }
     }

@@ -80,7 +80,7 @@ impl DummyClientsSection {
         DummyClientsSection { count: 1, split: DummyClientSplit::Even, phases }
     }
 
-    /// Forgets settings of parts that there are not, which make no difference between runs.
+    /// Resets settings of the parts if shards stay whole, so that they make no difference between runs.
     pub(super) fn forget_unused(&mut self) {
         if self.count == 1 {
             *self = DummyClientsSection::whole_shards();

@@ -52,7 +52,7 @@ impl Scenario {
         for (_, path) in content.backbone.files_mut() {
             *path = last(path);
         }
-        // What is in these files counts, not where they lie.
+        // The content of these files counts, not their place.
         if let AvailabilityPattern::Trace { file, transitions, .. } =
             &mut content.availability.pattern
         {

@@ -129,7 +129,7 @@ fn joined(mut base: Table, written: Table) -> Table {
     base
 }
 
-/// Removes the key of a table that says in another way what `written` will say.
+/// Removes the key of a table that is an alternative to the key `written`.
 pub(super) fn drop_alternative(table: &mut Table, written: &str) {
     for (one, other) in ALTERNATIVES {
         match written {
@@ -140,7 +140,7 @@ pub(super) fn drop_alternative(table: &mut Table, written: &str) {
     }
 }
 
-/// Returns true if the keys of the base's table keep their meaning with what the child writes there.
+/// Returns true if the keys of the base's table are valid with the child's kind of table.
 fn same_meaning(base: &Node, child: &Node) -> bool {
     let word = |node: &Node, key: &str| node.at(key).and_then(|entry| entry.node.to_toml());
     DECIDES.iter().all(|key| match word(child, key) {

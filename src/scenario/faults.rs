@@ -9,7 +9,7 @@
 //! | `duplicate` | `direction` | its message arrives twice | a frame `duplicate`, discarded |
 //! | `corrupt` | `direction` | a bit of its message flips | down: it failed: `corrupt`; up: its update is rejected |
 //! | `bad-update` | `how = "nan"`, `"infinite"`, `"wrong-shape"` | it sends an unusable update | its update is rejected |
-//! | `malicious` | `how = "scaled"`, `factor` | it sends `factor` times its update | its update is `forged`, and aggregated |
+//! | `malicious` | `how = "scaled"`, `factor` | it sends `factor` times its update | `update_poisoned`; aggregated |
 //! | | `"sign-flipped"`, `factor` | it sends `-factor` times its update | as above |
 //! | | `"noise"`, `deviation` | it adds Gaussian noise to its update | as above |
 //! | `server-restart` | `after_s`, `downtime_s` | the server is lost in an open round | `server_restarted` |

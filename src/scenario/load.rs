@@ -206,7 +206,7 @@ impl Scenario {
                 schema_help(schema),
             );
         }
-        // Followed before a table is read; here it is only known.
+        // The base is read before; the key is named here for the description of keys.
         let base = "base file that this one overrides; see the guide";
         table.optional(&Param::<String>::unset(extends::KEY, base));
         let name = table.get(&Param::new(
@@ -271,7 +271,7 @@ fn read(
     let Over { forgotten, changed, overrides } = *over;
     let mut report = ReadingReport::default();
     let mut root = report.parse(source);
-    // Of every source that is a file, the folder at which its paths start.
+    // Folders to which paths are relative, by the index of the source.
     let mut folders = vec![place.file.parent().unwrap_or(Path::new("/")).to_owned()];
     if report.is_clean() && refuse_study(&root, &place, changed.is_some(), &mut report) {
         return Err(report.into_error());
@@ -284,15 +284,15 @@ fn read(
         root = extends::over(base, root);
         folders.push(folder);
     }
-    // After a syntax error what was read is a guess, and without a base it is a part: judging it
-    // would only confuse.
+    // After a syntax error values are guesses, and without its base a file is only a part, so that further errors would
+    // confuse.
     if !report.is_clean() {
         return Err(report.into_error());
     }
     forgotten.iter().for_each(|key| root.remove(key));
     if let Some(changed) = changed {
         let source = changed.apply(&mut root, &mut report);
-        // The folder of a base that is not there is never asked for.
+        // A scenario without a base leaves the place of that folder empty.
         folders.resize(source, PathBuf::new());
         folders.push(changed.origin.folder.clone());
         expand_wire(&mut root);
@@ -318,7 +318,7 @@ fn read(
     let mut misnamed = Vec::new();
     for (key, path) in scenario.paths_mut() {
         match Name::of_path(path).filter(|_| files::may_be_named(&key)) {
-            // The same wherever the file lies.
+            // A name means the same in every folder.
             Some(Ok(_)) => continue,
             Some(Err(error)) => misnamed.push((key.clone(), error)),
             None => *path = absolute(folder_of(&key), path),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use super::load::absolute;
 use super::reader::{Node, TomlValue};
 
-/// Methods and their keys that name a file, with the words that are none.
+/// Methods with their keys that name a file, and words that such a key has instead of a file.
 const KEYS: [(&str, &str, &[&str]); 1] = [("lander", "embeddings", &["orthogonal"])];
 
-/// Table of the method before one on features, which may name files, too.
+/// Table of the first of two methods, whose keys may name files, too.
 const FIRST: &str = "first";
 
 /// Returns true if the value of a key of a method is a path.

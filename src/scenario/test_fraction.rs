@@ -60,7 +60,7 @@ impl TestFraction {
         }
         let drawn = Param::new(KEYS[1], TestDraw::ByClass, "way of drawing the test part");
         let seed = Param::new(KEYS[2], 0, "seed of the test split, independent of `seed.run`");
-        // Where the fraction is wrong by itself, they are not.
+        // An invalid fraction is one error; the other keys are still valid then.
         let (drawn, seed) = (table.get(&drawn), table.get(&seed));
         fraction.map(|fraction| TestFraction { fraction, drawn, seed })
     }

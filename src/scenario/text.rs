@@ -27,7 +27,7 @@ pub struct TextSection {
 /// Number of tokens of characters, if a network reads one token per character.
 pub const CHARACTER_TOKENS: u32 = 100;
 
-/// Tokens before and after a sequence.
+/// Number of tokens around a sequence: one before it and one after it.
 const FRAME: u32 = 2;
 
 impl TextSection {

@@ -152,7 +152,10 @@ impl Study {
         own.or(self.base.as_deref())
     }
 
-    /// Returns the scenario of a cell: its file, `set`, arms, `[[cell]]`, `overrides` of the command line, seeds.
+    /// Returns the scenario of a cell: its file with all changes, of which later ones replace earlier ones.
+    ///
+    /// They are `set` of the study, arms in the order of the axes, `[[cell]]`, `overrides` of the command line, and
+    /// seeds.
     ///
     /// # Errors
     /// Fails if file and changes together give no valid scenario; errors point into the file at fault.
@@ -213,8 +216,8 @@ impl Study {
 
     /// Replaces the published numbers of a scenario by those of its cell, if `[[cell]]` has any.
     ///
-    /// They include the arms that their entry names and what entries about no other arms change. All other changes make
-    /// the cell another one than that of the paper.
+    /// These already include the arms that their entry names, and changes of entries that name no other arms. All other
+    /// changes are noted, since they make the cell differ from the one in the paper.
     fn publish(&self, scenario: &mut Scenario, arms: &[usize], overrides: &[Override]) {
         let published = self.matching(arms).rev().find_map(|e| Some((e, e.expected.as_ref()?)));
         let Some((entry, expected)) = published else { return };

@@ -9,7 +9,8 @@
 //! expected = { faa = 71.2, deviation = { faa = 0.8 } }  # in place of those of the scenario
 //! ```
 //!
-//! Several entries may match a cell: the scenario and the numbers of the last one count, and all changes apply in order.
+//! Several entries may match a cell: the scenario and the numbers of the last one count, and all changes apply in
+//! order.
 
 use std::path::{Path, PathBuf};
 

@@ -90,10 +90,10 @@ impl Outcomes {
         outcomes
     }
 
-    /// Returns an error if a wanted cell's directory holds a run of another scenario.
+    /// Checks that no wanted cell's directory holds a run of another scenario.
     ///
     /// # Errors
-    /// [`StudyError::OtherScenario`] with the first of them.
+    /// Fails with [`StudyError::OtherScenario`] for the first such run.
     pub fn refuse_foreign(
         &self,
         directory: &StudyDirectory,

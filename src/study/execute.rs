@@ -92,7 +92,7 @@ impl ProcessPool {
         mut report: impl FnMut(&StudyEvent<'_>) -> Result<(), DirectoryError>,
     ) -> Result<Option<StopReason>, DirectoryError> {
         let queue: Mutex<VecDeque<&PreparedCell>> = Mutex::new(cells.iter().collect());
-        // Running children are interrupted; no others start.
+        // `halt` interrupts running children, `closed` only keeps further ones from starting.
         let (halt, closed) = (Interrupt::default(), AtomicBool::new(false));
         let (send, news) = mpsc::channel();
         let began = Instant::now();

@@ -50,7 +50,7 @@ pub struct Study {
     pub run: RunSection,
     /// Axes and plots of the report.
     pub report: ReportSection,
-    /// Place from which the study was read.
+    /// Study file from which changes were read, for errors.
     pub(super) origin: ChangesFile,
 }
 

@@ -45,7 +45,7 @@ impl Runs {
         let spread = self.count * self.squares - self.passes * self.passes;
         let slope = self.count * self.products - self.passes * self.seconds;
         let proportional = passes * self.seconds / self.passes;
-        // A tenth of the mean, squared.
+        // Passes that differ by less than about a tenth of their mean determine no line.
         if spread <= 0.01 * self.passes * self.passes || slope <= 0.0 {
             return proportional;
         }

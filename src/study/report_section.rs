@@ -51,7 +51,9 @@ const WORDS: [&str; 4] =
     ["accuracy_by_task", "accuracy_by_round", "bytes_by_kind", "pareto:bytes_up:faa"];
 
 impl Plot {
-    /// Parses a metric such as `faa`, or the name of another plot, such as `accuracy_by_task` or `pareto:bytes_up:faa`.
+    /// Parses the name of a plot: a metric such as `faa`, or a word such as `accuracy_by_task`.
+    ///
+    /// The plot of one metric against another is `pareto:bytes_up:faa`.
     ///
     /// # Errors
     /// Fails if there is no such plot or metric.

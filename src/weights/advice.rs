@@ -1,8 +1,8 @@
-//! Ways out: the exact line that converts a file, and what tensors are that a plain network has no place for.
+//! Advice in errors: the command that converts a file, and the meaning of tensors that a plain network lacks.
 
 use std::path::Path;
 
-/// Returns the line that converts a file of PyTorch.
+/// Returns the command that converts a PyTorch file.
 pub(super) fn convert_torch(file: &str) -> String {
     let out = Path::new(file).with_extension("safetensors");
     format!(
@@ -13,7 +13,7 @@ pub(super) fn convert_torch(file: &str) -> String {
     )
 }
 
-/// Returns the line that converts a file of NumPy.
+/// Returns the command that converts a NumPy file.
 pub(super) fn convert_npz(file: &str) -> String {
     let out = Path::new(file).with_extension("safetensors");
     format!(
@@ -23,7 +23,7 @@ pub(super) fn convert_npz(file: &str) -> String {
     )
 }
 
-/// Meaning of name parts of tensors in known networks.
+/// Meaning of parts of tensor names in known networks.
 const PARTS: [(&[&str], &str); 11] = [
     (&[".ls1.", ".ls2.", "layer_scale", "lambda1", "gamma_1", "gamma_2"], "LayerScale"),
     (&["reg_token", "register_token"], "register tokens"),

@@ -2,11 +2,11 @@
 
 use std::io;
 
-/// A file that cannot be read, is not what it should be, or holds another network. Every message names the file and
-/// ends with a way out.
+/// Error of a weights file that cannot be read, is of another kind, or holds another network. Every message names the
+/// file and ends with advice.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
-    /// The system cannot read it.
+    /// File that the system cannot read.
     #[error(
         "cannot read the weights {file}: {source}\n  help: check the path `backbone.weights` of the scenario"
     )]
@@ -38,31 +38,31 @@ pub enum WeightsError {
         /// Advice.
         advice: String,
     },
-    /// A tensor is of a type that is no weight.
+    /// Tensor of a type that weights do not have.
     #[error("{file}: tensor `{name}` is {kind}; weights must be f32, f16, bf16 or f64")]
     Type {
         /// File as given.
         file: String,
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// Its type.
+        /// Type of the tensor.
         kind: String,
     },
-    /// A weight is NaN or infinite.
+    /// Weight that is NaN or infinite.
     #[error(
         "{file}: tensor `{name}` holds {value} at element {index}: the file is damaged or its training diverged\n  help: use another checkpoint"
     )]
     NotFinite {
         /// File as given.
         file: String,
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
         /// Row-major index of the first such element.
         index: usize,
         /// Value of that element: NaN or infinite.
         value: f32,
     },
-    /// A tensor that its names promise is not there.
+    /// Missing tensor that other names in the file imply.
     #[error("{file} has no tensor `{name}`{meaning}\n  help: {advice}")]
     Missing {
         /// File as given.
@@ -74,7 +74,7 @@ pub enum WeightsError {
         /// Advice.
         advice: String,
     },
-    /// Tensors whose extents contradict each other.
+    /// Tensors whose shapes contradict each other.
     #[error("{file}: {what}\n  help: {advice}")]
     Shape {
         /// File as given.
@@ -94,7 +94,7 @@ pub enum WeightsError {
         /// Advice.
         advice: String,
     },
-    /// Tensors that the network has no place for.
+    /// Tensors that the network has no use for.
     #[error("{file} has {what}\n  help: {advice}")]
     LeftOver {
         /// File as given.
@@ -106,7 +106,7 @@ pub enum WeightsError {
     },
 }
 
-/// Advice for files that were cut or changed in transit.
+/// Advice for files that were truncated or changed in transfer.
 pub(super) const AGAIN: &str = "fetch or copy it again";
 
 impl WeightsError {

@@ -1,4 +1,4 @@
-//! A file of weights that is open: its tensors by name, whatever container they lie in.
+//! Open file of weights, with its tensors by name regardless of the container.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,20 +19,20 @@ use crate::files::{self, FileKind};
 /// Number of first bytes that identify the format of a file.
 const HEAD: u64 = 4_096;
 
-/// A file whose index has been read.
+/// Open file of weights whose index has been read.
 pub struct WeightsFile<'a> {
     /// Name of the file in errors.
     origin: String,
     listing: Listing,
     container: Container<'a>,
-    /// Prefix of the names of its tensors, with its dot, if they are a part of many.
+    /// Prefix of its tensors' names including the dot, if they are one of several sets.
     below: String,
 }
 
-/// The sets of weights that a file keeps, by the keys that lead to them.
+/// Sets of weights in a file, by the keys that lead to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sets {
-    /// The one that is read; none where its tensors lie outermost.
+    /// Key of the set that is read; `None` if its tensors are outermost.
     pub read: Option<String>,
     /// Keys of the sets that are not read.
     pub others: Vec<String>,
@@ -49,15 +49,15 @@ impl WeightsFile<'static> {
     /// Opens a file and reads its index.
     ///
     /// # Errors
-    /// What cannot be read, is damaged or is something else: see [`WeightsError`].
+    /// Returns a [`WeightsError`] if the file cannot be read, is damaged or is of another kind.
     pub fn open(path: &Path) -> Result<WeightsFile<'static>, WeightsError> {
         WeightsFile::called(path, &path.display().to_string(), None)
     }
 
-    /// Returns the listing of a file, or of a part of it, without reading more; errors name it `origin`.
+    /// Returns the listing of a file, or of a part of it, without reading tensors; errors name it `origin`.
     ///
     /// # Errors
-    /// As [`WeightsFile::open`], and a part that is not there.
+    /// Fails as [`WeightsFile::open`] does, and if the part does not exist.
     pub fn index(path: &Path, origin: &str, part: Option<&str>) -> Result<Listing, WeightsError> {
         match (open_start(path, origin)?, part) {
             ((_, Magic::Several, _), part) => {
@@ -74,10 +74,10 @@ impl WeightsFile<'static> {
         }
     }
 
-    /// Returns the set of weights that is read and the other sets of a file, without reading tensors.
+    /// Returns the sets of a file, and which of them is read, without reading tensors.
     ///
     /// # Errors
-    /// As [`WeightsFile::index`].
+    /// Fails as [`WeightsFile::index`] does.
     pub fn sets(path: &Path, origin: &str, part: Option<&str>) -> Result<Sets, WeightsError> {
         let (file, Magic::Zip, length) = open_start(path, origin)? else {
             return Ok(Sets { read: part.map(str::to_owned), others: Vec::new() });
@@ -87,7 +87,7 @@ impl WeightsFile<'static> {
         Ok(Sets { read: own.map(str::to_owned), others: file.others() })
     }
 
-    /// Returns the listing of a file that is no index of others.
+    /// Returns the listing of a file that is not an index of other files.
     pub(super) fn index_of_single(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
         match open_start(path, origin)? {
             (_, Magic::Several, _) => Err(nested(origin)),
@@ -96,10 +96,12 @@ impl WeightsFile<'static> {
         }
     }
 
-    /// Opens a file that has another name for people, or the part of it that is called so: `state_dict_ema`, `teacher`.
+    /// Opens a file, or one part of it, that errors name `origin`.
+    ///
+    /// Parts are for example `state_dict_ema` or `teacher`.
     ///
     /// # Errors
-    /// As [`WeightsFile::open`], and a part that is not there.
+    /// Fails as [`WeightsFile::open`] does, and if the part does not exist.
     pub fn called(
         path: &Path,
         origin: &str,
@@ -116,7 +118,7 @@ impl WeightsFile<'static> {
         file.of_part(part)
     }
 
-    /// Opens a file that is no index of others.
+    /// Opens a file that is not an index of other files.
     pub(super) fn single(path: &Path, origin: &str) -> Result<WeightsFile<'static>, WeightsError> {
         match open_start(path, origin)? {
             (_, Magic::Several, _) => Err(nested(origin)),
@@ -134,7 +136,7 @@ impl<'a> WeightsFile<'a> {
     /// Opens the bytes of a safetensors file that comes from `origin`.
     ///
     /// # Errors
-    /// As [`WeightsFile::open`].
+    /// Fails as [`WeightsFile::open`] does.
     pub fn from_bytes(origin: &str, bytes: Cow<'a, [u8]>) -> Result<WeightsFile<'a>, WeightsError> {
         Format::of(origin, bytes.get(..HEAD as usize).unwrap_or(&bytes), bytes.len() as u64)?;
         let (listing, file) = SafetensorsFile::open(origin, bytes)?;
@@ -145,7 +147,7 @@ impl<'a> WeightsFile<'a> {
         WeightsFile { origin: origin.to_owned(), listing, container, below: String::new() }
     }
 
-    /// Returns the tensors below a word in their names, unless the word is a key of the container.
+    /// Returns the file with the tensors below `part` in their names, unless the container has that key.
     fn of_part(self, part: Option<&str>) -> Result<WeightsFile<'a>, WeightsError> {
         let part = part.filter(|part| self.part() != Some(part));
         let WeightsFile { origin, listing, container, .. } = self;
@@ -173,7 +175,7 @@ impl<'a> WeightsFile<'a> {
         }
     }
 
-    /// Returns the keys of its tensors in a file that holds more, such as `state_dict` or `teacher`.
+    /// Returns the keys of its tensors within a larger file, such as `state_dict` or `teacher`.
     pub fn part(&self) -> Option<&str> {
         match &self.container {
             Container::Torch(file) => file.part(),
@@ -181,7 +183,7 @@ impl<'a> WeightsFile<'a> {
         }
     }
 
-    /// Returns the keys of the other sets of tensors in such a file.
+    /// Returns the keys of other sets of tensors in a larger file.
     pub fn others(&self) -> Vec<String> {
         match &self.container {
             Container::Torch(file) => file.others().to_vec(),
@@ -202,7 +204,7 @@ impl<'a> WeightsFile<'a> {
     /// Reads a tensor with its values.
     ///
     /// # Errors
-    /// Bytes that are not there, a type that is no weight, NaN or infinity.
+    /// Returns an error if bytes are missing, the type is no weight, or a value is NaN or infinite.
     pub fn read(&mut self, name: &str) -> Result<FileTensor, WeightsError> {
         let name = &format!("{}{name}", self.below);
         match &mut self.container {
@@ -213,10 +215,10 @@ impl<'a> WeightsFile<'a> {
         }
     }
 
-    /// Reads one of our tensors, made of those that a line of a [`NameMap`](super::NameMap) names.
+    /// Reads the tensors that a line of a [`NameMap`](super::NameMap) names, as one of our tensors.
     ///
     /// # Errors
-    /// As [`WeightsFile::read`].
+    /// Fails as [`WeightsFile::read`] does.
     pub fn made(&mut self, line: &Line) -> Result<FileTensor, WeightsError> {
         let parts = line.from.iter().map(|name| self.read(name)).collect::<Result<Vec<_>, _>>()?;
         let made = line.layout.apply(&parts, line.shape.clone());
@@ -227,7 +229,7 @@ impl<'a> WeightsFile<'a> {
     }
 }
 
-/// Opens a file and looks at its beginning.
+/// Opens a file and detects its format from its first bytes.
 fn open_start(path: &Path, origin: &str) -> Result<(File, Magic, u64), WeightsError> {
     let read = || -> std::io::Result<(File, Vec<u8>, u64)> {
         let mut file = files::open(path, FileKind::Weights)?;
@@ -241,7 +243,7 @@ fn open_start(path: &Path, origin: &str) -> Result<(File, Magic, u64), WeightsEr
     Ok((file, Format::of(origin, &head, length)?, length))
 }
 
-/// An index may name anything, itself as well.
+/// Returns the error for an index that names another index, or itself.
 fn nested(origin: &str) -> WeightsError {
     WeightsError::malformed(origin, "file of weights", "an index names it, and it is one itself")
 }
@@ -290,7 +292,7 @@ pub(super) fn widened(
         "F64" => collect(data, |b| f64::from_le_bytes(b) as f32),
         "F16" => collect(data, |b| f16::from_le_bytes(b).to_f32()),
         "BF16" => collect(data, |b| bf16::from_le_bytes(b).to_f32()),
-        // A counter, such as the batches that a batch norm has seen.
+        // Counters, such as the number of batches of a batch norm.
         "I64" if shape.is_empty() => collect(data, |b| i64::from_le_bytes(b) as f32),
         other => {
             let (file, name, kind) = (file.to_owned(), name.to_owned(), other.to_owned());

@@ -1,18 +1,18 @@
-//! Format of a file, found by its first bytes, because suffixes can be wrong.
+//! Format of a file, found by its first bytes, as suffixes can be wrong.
 
 use super::WeightsError;
 use super::advice::{convert_npz, convert_torch};
 
-/// A container of tensors that is read.
+/// Container of tensors that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// <https://github.com/huggingface/safetensors>
+    /// Safetensors, <https://github.com/huggingface/safetensors>.
     Safetensors,
     /// PyTorch file of `torch.save` since 1.6: a zip archive with a pickle that lists tensors, and their bytes.
     Torch,
     /// NumPy file of `numpy.savez`: a zip archive with an array per name.
     Numpy,
-    /// A JSON index that names the file of every tensor, in the same folder.
+    /// JSON index of the files that hold the tensors, in the same folder.
     Several,
 }
 
@@ -30,7 +30,8 @@ impl Format {
     /// Returns the format by the first bytes; the members of a zip archive distinguish its two kinds.
     ///
     /// # Errors
-    /// [`WeightsError::Foreign`] for what is no container of tensors, or one that is not read: says what it is.
+    /// Returns [`WeightsError::Foreign`], which names the kind of the file, if it is no container of tensors or one
+    /// that is not supported.
     pub(super) fn of(file: &str, head: &[u8], length: u64) -> Result<Magic, WeightsError> {
         let foreign = |what: &str, advice: String| {
             let (file, what) = (file.to_owned(), what.to_owned());
@@ -61,7 +62,7 @@ impl Format {
         if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
             return Ok(Magic::Zip);
         }
-        // The pickled number with which `torch.save` began before 1.6.
+        // Pickled number with which `torch.save` began before 1.6.
         if head.starts_with(b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46") {
             let what =
                 "is a PyTorch file of the format before 1.6, which is a program to be executed";
@@ -97,8 +98,8 @@ impl Format {
     }
 }
 
-/// Returns true if the head is the length of an index, and then the index, which is JSON. Looked for first: a length
-/// may begin with any bytes.
+/// Returns true if the head is a length followed by an index in JSON. It is checked first, as a length may begin with
+/// any bytes.
 fn is_safetensors(head: &[u8], length: u64) -> bool {
     let Some((size, rest)) = head.split_first_chunk::<8>() else { return false };
     rest.first() == Some(&b'{') && u64::from_le_bytes(*size) < length
@@ -107,11 +108,11 @@ fn is_safetensors(head: &[u8], length: u64) -> bool {
 /// Format as far as the first bytes determine it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Magic {
-    /// PyTorch's or NumPy's.
+    /// PyTorch or NumPy, distinguished by the members of the archive.
     Zip,
-    /// An index of other files.
+    /// Index of other files.
     Several,
-    /// Safetensors have no magic number: their reader decides.
+    /// No magic number, as in safetensors, whose reader decides.
     Other,
 }
 
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(Format::of("w", b"PK\x03\x04", 4).unwrap(), Magic::Zip);
         let index = b"{\"metadata\": {}, \"weight_map\": {";
         assert_eq!(Format::of("w", index, 32).unwrap(), Magic::Several);
-        // An index of 0x280 bytes begins as a pickle does.
+        // An index of 0x280 bytes begins like a pickle.
         assert_eq!(Format::of("w", b"\x80\x02\0\0\0\0\0\0{\"a\"", 5_000).unwrap(), Magic::Other);
     }
 }

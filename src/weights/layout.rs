@@ -1,30 +1,30 @@
-//! Conversion of the tensors of a file to ours.
+//! Conversion of a file's tensors to ours.
 
 use std::sync::Arc;
 
 use super::{FileTensor, shown};
 
-/// Change to the tensors of a rule.
+/// Change of the tensors that a rule names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One tensor, as it is.
+    /// One unchanged tensor.
     Same,
-    /// Queries, keys and values of a projection, one behind the other along the first axis.
+    /// Queries, keys and values of a projection, concatenated along the first axis.
     Joined,
-    /// A matrix `(inputs, outputs)`, transposed.
+    /// Matrix `(inputs, outputs)`, transposed.
     Transposed,
-    /// A convolution `(height, width, inputs, outputs)` as `(outputs, inputs, height, width)`.
+    /// Convolution `(height, width, inputs, outputs)` as `(outputs, inputs, height, width)`.
     Convolution,
-    /// `(inputs, heads, width)` of queries, keys and values: each as `(heads width, inputs)`, one behind the other.
+    /// Queries, keys and values `(inputs, heads, width)`, each as `(heads width, inputs)`, concatenated.
     JoinedHeads,
-    /// `(heads, width)` of the biases of queries, keys and values, one behind the other.
+    /// Biases `(heads, width)` of queries, keys and values, concatenated.
     JoinedBiases,
-    /// `(heads, width, outputs)` as `(outputs, heads width)`.
+    /// Projection `(heads, width, outputs)` as `(outputs, heads width)`.
     Heads,
 }
 
 impl Layout {
-    /// Returns a name for messages; nothing for tensors that stay as they are.
+    /// Returns the name for messages; empty for unchanged tensors.
     pub fn word(self) -> &'static str {
         match self {
             Layout::Same => "",
@@ -37,10 +37,10 @@ impl Layout {
         }
     }
 
-    /// Returns the shape that comes of tensors of these shapes.
+    /// Returns the shape of the result for tensors of these shapes.
     ///
     /// # Errors
-    /// What does not fit, in words.
+    /// Returns a description of shapes that do not fit.
     pub(super) fn shape(self, from: &[&[usize]]) -> Result<Vec<usize>, String> {
         let each = || from.iter().map(|shape| self.one(shape)).collect::<Result<Vec<_>, _>>();
         match self {
@@ -60,7 +60,7 @@ impl Layout {
         }
     }
 
-    /// Returns the shape of one tensor, before anything is joined.
+    /// Returns the shape of one tensor before tensors are joined.
     fn one(self, shape: &[usize]) -> Result<Vec<usize>, String> {
         let wrong = || Err(format!("{} has another number of axes than it should", shown(shape)));
         Ok(match (self, shape) {
@@ -75,7 +75,7 @@ impl Layout {
         })
     }
 
-    /// Returns the tensor that comes of these, whose shapes [`Layout::shape`] has accepted as `shape`.
+    /// Converts tensors whose shapes [`Layout::shape`] accepted; `shape` is its result.
     pub(super) fn apply(self, from: &[FileTensor], shape: Vec<usize>) -> FileTensor {
         let values: Arc<[f32]> = match (self, from) {
             (Layout::Same, [only]) => Arc::clone(&only.values),
@@ -87,7 +87,7 @@ impl Layout {
         FileTensor { shape, values }
     }
 
-    /// Returns the order in which axes of a file come in ours.
+    /// Returns the axes of a file's tensor in the order of ours.
     fn order(self) -> &'static [usize] {
         match self {
             Layout::Same | Layout::Joined | Layout::JoinedBiases => &[],
@@ -99,9 +99,9 @@ impl Layout {
     }
 }
 
-/// Returns the values of a tensor with its axes in another order.
+/// Returns the values of a tensor with its axes permuted.
 fn permuted(tensor: &FileTensor, order: &[usize]) -> Vec<f32> {
-    // How far apart neighbors along an axis lie.
+    // Distance between neighbors along an axis.
     let step = |axis: usize| tensor.shape[axis + 1..].iter().product::<usize>();
     let mut places = vec![0];
     for axis in order {

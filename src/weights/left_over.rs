@@ -1,28 +1,26 @@
-//! Differences between a network and a file: missing tensors, and tensors without a place.
+//! Differences between a network and a file: missing tensors, and tensors that are left over.
 
 use std::collections::BTreeMap;
 
 use super::advice::meaning;
 use super::{NameMap, Network, READ, ResNetLooks, WeightsError, looks, matches, named, shown};
 
-/// Counters of batch norms, which checkpoints before PyTorch 0.4.1 lack.
-///
-/// Deep networks do not need them.
+/// Suffix of batch-norm counters, which checkpoints before PyTorch 0.4.1 lack.
 const COUNTER: &str = ".num_batches_tracked";
 
 /// Rule for the comparison of a file with the requested network.
 #[derive(Clone, Copy, Debug)]
 pub struct Strictness<'a> {
-    /// Patterns of tensors that may be left over, as the user says.
+    /// Patterns of tensors that the user allows to be left over.
     pub ignore: &'a [String],
 }
 
 impl Strictness<'_> {
-    /// Accepts a map for a network of these parameters, or says what is wrong with it.
+    /// Checks that a map fits a network with these parameters.
     ///
     /// # Errors
-    /// Another kind of network; tensors that are missing or of other shapes; tensors that are left over; patterns
-    /// that nothing is of.
+    /// Returns an error if the file holds another kind of network, tensors are missing or have other shapes, tensors
+    /// are left over, or a pattern matches none.
     pub fn accept(
         &self,
         file: &str,
@@ -67,7 +65,7 @@ impl Strictness<'_> {
         }
     }
 
-    /// Checks that all requested tensors are there in their shapes.
+    /// Checks that all requested tensors exist in their shapes.
     fn fits(
         &self,
         file: &str,
@@ -141,7 +139,7 @@ fn other(file: &str, map: &NameMap, what: String, advice: &str) -> WeightsError 
     }
 }
 
-/// Only its positions are of another image.
+/// Returns the error for positions of another image size, when all else fits.
 fn positions(file: &str, found: usize, wanted: usize) -> WeightsError {
     let grid = |positions: usize| positions.saturating_sub(1).isqrt();
     WeightsError::Other {
@@ -157,7 +155,7 @@ fn positions(file: &str, found: usize, wanted: usize) -> WeightsError {
     }
 }
 
-/// Says what is left over, and what it does where that is known.
+/// Returns the error for tensors that are left over, with their meaning if it is known.
 pub(super) fn left_over(file: &str, left: &[String]) -> WeightsError {
     let what = match left.len() {
         1 => "a tensor that this network has no place for".to_owned(),
@@ -182,7 +180,7 @@ pub(super) fn left_over(file: &str, left: &[String]) -> WeightsError {
     }
 }
 
-/// Returns a name with its numbers open.
+/// Returns a name with `{}` in place of its numbers.
 fn pattern(name: &str) -> String {
     let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let parts: Vec<&str> =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{InferredVit, NameMap, Network, ResNetLooks};
 
-/// Returns the network of a file in one phrase.
+/// Describes the network of a file in one phrase.
 pub fn looks(map: &NameMap) -> String {
     let shapes = map.shapes();
     match map.family.network {
@@ -32,7 +32,7 @@ pub fn looks(map: &NameMap) -> String {
     }
 }
 
-/// Returns the number of blocks or layers: consecutive numbers from 0 that follow a prefix of names.
+/// Returns the number of blocks or layers, which are numbered from 0 after a prefix of names.
 pub fn blocks(shapes: &BTreeMap<&str, &[usize]>, prefix: &str) -> usize {
     let has = |i: &usize| shapes.keys().any(|name| name.starts_with(&format!("{prefix}{i}.")));
     (0..).take_while(has).count()

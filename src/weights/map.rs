@@ -1,4 +1,4 @@
-//! The rules of a family applied to the names of a file.
+//! Rules of a family applied to the names of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,41 +6,42 @@ use super::family::{FAMILIES, Family, PREFIXES, Rule};
 use super::pattern::{filled, matches, number};
 use super::{Layout, Listing, WeightsError, named, shown};
 
-/// One of our tensors and what it is made of.
+/// One of our tensors and the tensors from which it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Our name.
+    /// Name of our tensor.
     pub to: String,
     /// Names in the file, in the order in which they are joined.
     pub from: Vec<String>,
-    /// Change to them.
+    /// Change of the tensors.
     pub layout: Layout,
-    /// The vector in the file by whose numbers the rows are multiplied afterwards.
+    /// Vector in the file that multiplies the rows afterwards.
     pub scale: Option<String>,
     /// Shape of the result.
     pub shape: Vec<usize>,
 }
 
-/// Use of every tensor of a file.
+/// Assignment of every tensor of a file.
 #[derive(Clone, Debug)]
 pub struct NameMap {
-    /// Family of its names.
+    /// Family of the file's names.
     pub family: &'static Family,
     /// Prefix of all names in the file.
     pub prefix: String,
-    /// Sorted by our names.
+    /// Our tensors, sorted by name.
     pub lines: Vec<Line>,
-    /// Tensors after the features, or of training only: not read.
+    /// Tensors that are skipped: layers after the features, or tensors of training only.
     pub passed: Vec<String>,
-    /// Tensors that no rule knows.
+    /// Tensors that no rule covers.
     pub left: Vec<String>,
 }
 
 impl NameMap {
-    /// Recognises the family of a listing that comes from `file` and applies its rules.
+    /// Recognizes the family of a listing that comes from `file`, and applies its rules.
     ///
     /// # Errors
-    /// Names of no known family; tensors that are to be joined and do not fit or are not all there.
+    /// Returns an error if the names belong to no known family, or tensors that are to be joined do not fit or are
+    /// incomplete.
     pub fn of(file: &str, listing: &Listing) -> Result<NameMap, WeightsError> {
         let Some((family, prefix)) = recognised(listing) else {
             let names: Vec<String> = listing.keys().cloned().collect();
@@ -96,7 +97,7 @@ impl NameMap {
         self.lines.iter().map(|line| (line.to.as_str(), line.shape.as_slice())).collect()
     }
 
-    /// Returns the name in this file of one of our tensors, even if it is missing.
+    /// Returns the name that one of our tensors has in this file, even if it is missing.
     pub fn name_in_file(&self, ours: &str) -> String {
         let found = self.family.rules.iter().find_map(|rule| match rule.to.contains("{}") {
             true => number(rule.to, ours).map(|block| filled(rule.from[0], block)),
@@ -111,7 +112,7 @@ impl NameMap {
         format!("{}{bare}", self.prefix)
     }
 
-    /// Returns the blocks of which a rule finds anything; one `None` for a rule without blocks.
+    /// Returns the numbers of blocks in which a rule matches; a single `None` for a rule without blocks.
     fn blocks(&self, rule: &Rule, listing: &Listing) -> BTreeSet<Option<usize>> {
         let mut blocks = BTreeSet::new();
         for from in rule.from {
@@ -174,9 +175,9 @@ impl NameMap {
     }
 }
 
-/// Returns the family whose anchor is there, and what stands before it.
+/// Returns the family whose anchor exists, and the prefix before it.
 fn recognised(listing: &Listing) -> Option<(&'static Family, String)> {
-    // A teacher is what its authors use; the student next to it is not.
+    // Of a teacher and a student in one file, the teacher is used, as its authors do.
     let by_rank = |prefix: &&str| (prefix.contains("student."), prefix.len(), prefix.to_string());
     FAMILIES.into_iter().find_map(|family| {
         let prefixes = listing.keys().filter_map(|name| name.strip_suffix(family.anchor));
@@ -185,7 +186,7 @@ fn recognised(listing: &Listing) -> Option<(&'static Family, String)> {
     })
 }
 
-/// Returns a name, and what is left of it without one, two, ... of the known words before it.
+/// Returns a name with none, one, two, ... of its known prefixes removed.
 fn stripped(name: &str) -> Vec<&str> {
     fn shorter<'a>(name: &&'a str) -> Option<&'a str> {
         PREFIXES.iter().find_map(|word| name.strip_prefix(word))

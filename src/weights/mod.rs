@@ -1,11 +1,11 @@
-//! Network weights as other programs wrote them: which container a file is, what tensors it lists, in whose names, and
-//! how these become the names and layouts of our networks.
+//! Network weights written by other programs: containers, lists of tensors, and the conversion of their names and
+//! layouts to those of our networks.
 //!
-//! A file is opened once ([`WeightsFile`]), known by its first bytes and never by its suffix. Its names belong to a
-//! [`Family`] (timm, Hugging Face, torchvision, the JAX release of ViT, ...): a table of rules, one file each. A
-//! [`NameMap`] is those rules applied to one file: a line per tensor of our network, what is passed over because it is
-//! known to stand behind the features (a classifier), and **what is left over**. Nothing that is left over is dropped
-//! silently: who loads refuses it, unless the user said by name that it may be ignored.
+//! A file is opened once ([`WeightsFile`]) and recognized by its first bytes, never by its suffix. Its names belong to
+//! a [`Family`] (timm, Hugging Face, torchvision, the JAX release of ViT, ...): a table of rules, one file each. A
+//! [`NameMap`] is the result of these rules for one file: a line per tensor of our network, tensors that are skipped
+//! because they come after the features (a classifier), and **tensors that are left over**. The latter are never
+//! dropped silently: loading fails unless the user named them as ignored.
 //!
 //! ```
 //! use fedcast::weights::{Listed, Listing, NameMap};
@@ -66,26 +66,26 @@ pub use vit_shape::{InferredVit, heads_of_width};
 /// Shape and type of a tensor, without its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Extents; empty for a scalar.
+    /// Shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// The type of its values, as the file calls it.
+    /// Type of its values, as named in the file.
     pub kind: String,
 }
 
-/// The tensors of a file by name.
+/// Tensors of a file by name.
 pub type Listing = BTreeMap<String, Listed>;
 
-/// A tensor out of a file: row-major, widened or narrowed to f32.
+/// Tensor of a file, row-major and converted to f32.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileTensor {
-    /// Extents; empty for a scalar.
+    /// Shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Row-major.
+    /// Values, row-major.
     pub values: Arc<[f32]>,
 }
 
 impl FileTensor {
-    /// Returns every row times the number of its place in a vector.
+    /// Returns the tensor with row `i` multiplied by entry `i` of a vector.
     fn with_rows_scaled(self, by: &FileTensor) -> FileTensor {
         let width = self.values.len() / by.values.len().max(1);
         let scaled = |(place, value): (usize, &f32)| value * by.values[place / width.max(1)];
@@ -96,7 +96,7 @@ impl FileTensor {
     }
 }
 
-/// Extents for people: `768 x 3 x 16 x 16`.
+/// Formats a shape for messages, such as `768 x 3 x 16 x 16`.
 pub fn shown(shape: &[usize]) -> String {
     match shape {
         [] => "a single number".to_owned(),
@@ -104,7 +104,7 @@ pub fn shown(shape: &[usize]) -> String {
     }
 }
 
-/// Returns the first names of a list, in backticks, and how many more there are.
+/// Returns the first `most` names of a list in backticks, and the number of the others.
 pub fn named(names: &[String], most: usize) -> String {
     let mut text = names.iter().take(most).map(|name| short(name)).collect::<Vec<_>>().join(", ");
     if names.len() > most {
@@ -113,7 +113,7 @@ pub fn named(names: &[String], most: usize) -> String {
     text
 }
 
-/// Returns a name in backticks; those of strangers may have any length.
+/// Returns a name in backticks, shortened as names in foreign files may have any length.
 fn short(name: &str) -> String {
     const MOST: usize = 120;
     match name.char_indices().nth(MOST) {

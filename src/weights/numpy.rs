@@ -1,6 +1,6 @@
 //! Files of `numpy.savez`, read by candle.
 //!
-//! The reader gets no input that makes it allocate more than the file holds.
+//! Sizes are checked first, so that the reader never allocates more than the file can hold.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use super::advice::convert_npz;
 use super::file::finite;
 use super::{FileTensor, Listed, Listing, WeightsError};
 
-/// Largest compression ratio of deflate.
+/// Largest compression ratio of deflate, by which sizes are bounded.
 const INFLATION: u64 = 1_032;
 
 const FORMAT: &str = "NumPy file";
 
-/// An open `.npz`.
+/// Open `.npz` file.
 pub(super) struct NumpyFile {
     arrays: NpzTensors,
 }
 
 impl NumpyFile {
-    /// Reads the head of every array; `length` is that of the file.
+    /// Reads the header of every array; `length` is that of the file.
     pub fn open(
         origin: &str,
         path: &Path,
@@ -67,7 +67,7 @@ impl NumpyFile {
 }
 
 fn malformed(origin: &str, reason: &str) -> WeightsError {
-    // A backtrace may follow, which does not matter here.
+    // The first line is enough: a backtrace may follow.
     let reason = reason.lines().next().unwrap_or_default().to_owned();
     let advice = match reason.contains("fortran") || reason.contains("descr") {
         true => convert_npz(origin),

@@ -1,11 +1,15 @@
-//! One of several sets of weights in a file: those whose names begin with a word, `teacher.` or `model_ema.`.
+//! Selection of a set of weights in a file by the first word of names, such as `teacher`.
 
 use std::collections::BTreeSet;
 
 use super::{Listing, WeightsError};
 
-/// The tensors of a listing below a word and a dot, without it; all of them where no word is given. Also what was taken
-/// from their names.
+/// Returns the tensors whose names begin with a word and a dot, and this prefix. It is removed from their names.
+///
+/// Without a word all tensors are returned.
+///
+/// # Errors
+/// Returns an error if there are none.
 pub(super) fn below(
     origin: &str,
     listing: Listing,
@@ -17,8 +21,10 @@ pub(super) fn below(
     }
 }
 
-/// Returns the tensors of a listing below a word. If the word does not exist, the error names the `keys` of the
-/// container or else the words that do.
+/// Returns the tensors whose names begin with a word and a dot, without these, and that prefix.
+///
+/// # Errors
+/// Returns an error if there are none. It names the `keys` of the container, or otherwise the first words of names.
 pub(super) fn below_or(
     origin: &str,
     listing: Listing,

@@ -1,6 +1,6 @@
-//! Patterns of tensors' names: `*` is any text; in rules of families `{}` is a number.
+//! Patterns of tensor names: `*` is any text; in rules of families `{}` is a number.
 
-/// Returns true if a name matches a pattern. Every `*` in it stands for any text, also the empty one.
+/// Returns true if a name matches a pattern, in which every `*` stands for any text, possibly empty.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -13,7 +13,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Returns the number that stands for `{}` of a pattern in a name; `None` for other names.
+/// Returns the number in place of a pattern's `{}` in a name; `None` for names that do not match.
 pub(super) fn number(pattern: &str, name: &str) -> Option<usize> {
     let (before, behind) = pattern.split_once("{}")?;
     let digits = name.strip_prefix(before)?.strip_suffix(behind)?;
@@ -22,7 +22,7 @@ pub(super) fn number(pattern: &str, name: &str) -> Option<usize> {
     canonical.then(|| digits.parse().ok()).flatten()
 }
 
-/// Returns a pattern with a number for `{}`.
+/// Returns a pattern with a number in place of `{}`.
 pub(super) fn filled(pattern: &str, number: usize) -> String {
     pattern.replacen("{}", &number.to_string(), 1)
 }

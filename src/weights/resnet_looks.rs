@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{blocks, shown};
 
-/// Blocks of every stage, whether they are bottlenecks, and how deep that is.
+/// Published depths: blocks of every stage, true for bottlenecks, and the depth.
 const DEPTHS: [([usize; 4], bool, usize); 8] = [
     ([1, 1, 1, 1], false, 10),
     ([2, 2, 2, 2], false, 18),
@@ -16,32 +16,32 @@ const DEPTHS: [([usize; 4], bool, usize); 8] = [
     ([3, 24, 36, 3], true, 200),
 ];
 
-/// Residual networks that are read, as advice for those that are not.
+/// Supported residual networks, as advice for others.
 pub const READ: &str = "plain ones are read: ResNet-18 of any width with a stem of 3 x 3 or 7 x 7 (kind = \"resnet18\"), \
                         ResNet-50 and ResNet-152; use one of them";
 
-/// A residual network as inferred from the shapes of its tensors, in torchvision's names.
+/// Residual network as inferred from the shapes of its tensors, under torchvision's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResNetLooks {
     stages: [usize; 4],
     bottlenecks: bool,
     stem: StemKind,
-    /// Channels of the first stage, before bottlenecks widen them.
+    /// Channels of the first stage, inside its bottlenecks if it has any.
     width: Option<usize>,
-    /// Groups of the convolution in the middle of a bottleneck.
+    /// Groups of the middle convolution of a bottleneck.
     groups: usize,
-    /// Channels in the middle of the first bottleneck over those of the stem.
+    /// True if the first bottleneck is wider than the stem.
     widened: bool,
-    /// Shortcuts average before they project.
+    /// True if shortcuts average before they project.
     averages: bool,
-    /// Blocks weigh their channels (squeeze and excitation, or one of its kin).
+    /// True if blocks weight their channels (squeeze and excitation, or the like).
     attends: bool,
 }
 
-/// Layers before the first stage.
+/// Kind of the layers before the first stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum StemKind {
-    /// One convolution of this side.
+    /// One convolution with a kernel of this size.
     Single(usize),
     /// Several convolutions.
     Deep,
@@ -50,7 +50,7 @@ enum StemKind {
 }
 
 impl ResNetLooks {
-    /// Returns the network of these shapes.
+    /// Infers the network from these shapes.
     pub fn of(shapes: &BTreeMap<&str, &[usize]>) -> ResNetLooks {
         let shape = |name: &str| shapes.get(name).copied().unwrap_or_default();
         let stages = [1, 2, 3, 4].map(|stage| blocks(shapes, &format!("layer{stage}.")));
@@ -72,14 +72,14 @@ impl ResNetLooks {
             (true, [outputs, ..], Some(width)) => *outputs != width,
             _ => false,
         };
-        // Before a convolution at place 1 stands an average at place 0.
+        // A convolution at index 1 follows an average pooling at index 0.
         let averages = shape("layer2.0.downsample.1.weight").len() == 4;
         let parts = [".se.", ".se_module.", ".eca.", ".attn."];
         let attends = shapes.keys().any(|name| parts.iter().any(|part| name.contains(part)));
         ResNetLooks { stages, bottlenecks, stem, width, groups, widened, averages, attends }
     }
 
-    /// Returns the `backbone.kind` that reads it; none where it is another network.
+    /// Returns the `backbone.kind` that can read it; `None` for other networks.
     pub fn kind(&self) -> Option<&'static str> {
         let plain = self.groups == 1 && !self.widened && !self.averages && !self.attends;
         let wide_enough = self.width == Some(64);
@@ -92,7 +92,7 @@ impl ResNetLooks {
         }
     }
 
-    /// Returns the network in one phrase.
+    /// Describes the network in one phrase.
     pub fn words(&self) -> String {
         let mut with = Vec::new();
         match &self.stem {

@@ -1,4 +1,4 @@
-//! Safetensors files, through the library of the format.
+//! Safetensors files, read by the format's library.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use safetensors::tensor::{Metadata, SafeTensors};
 use super::file::widened;
 use super::{FileTensor, Listed, Listing, WeightsError};
 
-/// A file in memory, with its index.
+/// Safetensors file in memory, with its index.
 pub(super) struct SafetensorsFile<'a> {
     bytes: Cow<'a, [u8]>,
     /// Offset of the tensors, in bytes.
@@ -18,7 +18,7 @@ pub(super) struct SafetensorsFile<'a> {
     index: Metadata,
 }
 
-/// Bytes in front of the index, which say how long it is.
+/// Number of bytes before the index, which hold its length.
 const LENGTH: usize = 8;
 
 impl<'a> SafetensorsFile<'a> {

@@ -1,4 +1,4 @@
-//! A network in several files: an index that says which tensor lies in which of them, and the files in the same folder.
+//! Networks in several files in one folder, with an index that names the file of every tensor.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -13,14 +13,14 @@ const FORMAT: &str = "index of a network in several files";
 /// Content of an index file.
 #[derive(Deserialize)]
 struct Index {
-    /// The file of every tensor.
+    /// Name of the file of every tensor.
     weight_map: BTreeMap<String, String>,
 }
 
-/// The open files of a network.
+/// Open files of one network.
 pub(super) struct Shards {
     files: Vec<WeightsFile<'static>>,
-    /// The place in `files` of every tensor.
+    /// Index into `files` of every tensor.
     places: BTreeMap<String, usize>,
 }
 
@@ -45,15 +45,15 @@ impl Shards {
     }
 }
 
-/// Returns the listing of all files of an index, without reading more.
+/// Returns the listing of all files of an index, without reading tensors.
 pub(super) fn listing(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
     each(path, origin, WeightsFile::index_of_single)
 }
 
-/// Returns the files that an index names, as they are called there.
+/// Returns the files that an index names, as written there.
 ///
 /// # Errors
-/// What cannot be read, and names that lead elsewhere.
+/// Returns an error if the index cannot be read, or a name leads to another folder.
 pub fn shards_of(path: &Path, origin: &str) -> Result<Vec<String>, WeightsError> {
     let mut files: Vec<String> = read(path, origin)?.weight_map.into_values().collect();
     files.sort();
@@ -61,7 +61,7 @@ pub fn shards_of(path: &Path, origin: &str) -> Result<Vec<String>, WeightsError>
     Ok(files)
 }
 
-/// Lists every file of an index by `list` and compares what they list with what the index says.
+/// Lists every file of an index by `list`, and compares the result with the index.
 fn each(
     path: &Path,
     origin: &str,
@@ -106,7 +106,7 @@ fn read(path: &Path, origin: &str) -> Result<Index, WeightsError> {
     }
 }
 
-/// Returns a file in the folder of another one.
+/// Returns the path of a file in the folder of another one.
 fn sibling(path: &Path, name: &str) -> PathBuf {
     path.with_file_name(name)
 }

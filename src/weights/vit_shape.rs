@@ -1,4 +1,4 @@
-//! The shape of a vision transformer, inferred from the shapes of its tensors.
+//! Shape of a vision transformer, inferred from the shapes of its tensors.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use super::advice::meaning;
 use super::left_over::left_over;
 use super::{NameMap, WeightsError, shown};
 
-/// Dimensions that the tensors determine; the number of heads is not among them.
+/// Dimensions that the tensors determine, without the number of heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InferredVit {
-    /// Pixels of both sides of the image, from patches and positions.
+    /// Image height and width in pixels, from patches and positions.
     pub image: usize,
-    /// Pixels of both sides of a patch.
+    /// Patch height and width in pixels.
     pub patch: usize,
     /// Color channels.
     pub channels: usize,
     /// Width of a token.
     pub dim: usize,
-    /// Blocks.
+    /// Number of blocks.
     pub depth: usize,
-    /// Hidden width of a perceptron.
+    /// Hidden width of the perceptrons.
     pub mlp: usize,
 }
 
-/// Returns the heads that published transformers of a width have.
+/// Returns the number of heads of published transformers of this width.
 pub fn heads_of_width(dim: usize) -> Option<usize> {
     match dim {
         192 => Some(3),
@@ -36,11 +36,11 @@ pub fn heads_of_width(dim: usize) -> Option<usize> {
 }
 
 impl InferredVit {
-    /// Reads them off the tensors of a file.
+    /// Infers the dimensions from the tensors of a file.
     ///
     /// # Errors
-    /// When a tensor that determines a dimension is missing or odd; where the file has parts that no plain network has,
-    /// it is they that are named.
+    /// Returns an error if a tensor that determines a dimension is missing or has an unexpected shape. If the file has
+    /// parts that no plain network has, the error names these.
     pub fn of(file: &str, map: &NameMap) -> Result<InferredVit, WeightsError> {
         let shape = InferredVit::read(file, &map.shapes(), |name| map.name_in_file(name));
         shape.map_err(|error| match meaning(&map.left) {
@@ -49,7 +49,7 @@ impl InferredVit {
         })
     }
 
-    /// Reads the shape by timm's names; `in_file` says what a tensor is called in the file.
+    /// Infers the dimensions from tensors by timm's names; `in_file` returns the name in the file.
     fn read(
         file: &str,
         shapes: &BTreeMap<&str, &[usize]>,

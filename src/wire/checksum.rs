@@ -1,6 +1,6 @@
 //! Checksum over whole frames.
 //!
-//! The transport below carries it; it is not part of a frame's bytes.
+//! A receiver compares it to detect damage in transit; it is not among the frame's bytes.
 
 /// Returns the first eight bytes of the BLAKE3 hash of a frame.
 ///

@@ -14,7 +14,7 @@ use super::header::HEADER_LENGTH;
 use super::meta::put_varint;
 use super::{Body, BodyShape, Codec, CodecPlan, Dtype, FrameHeader, FrameSize, Kind, WireError};
 
-/// Facts about a message that the encoder needs before the values.
+/// Structure of a message without its values, from which lengths and tensor table are made.
 pub(super) trait Outline {
     fn meta_length(&self) -> usize;
     fn sections(&self) -> usize;
@@ -58,7 +58,7 @@ impl Outline for BodyShape {
     }
 }
 
-/// Data of one tensor for a frame.
+/// Tensor whose encoded values come next in a frame.
 pub(super) struct Data {
     pub section: usize,
     pub tensor: usize,
@@ -74,7 +74,7 @@ pub(super) struct Data {
 pub(super) trait Sink {
     /// Takes the length of the meta fields, encoded.
     fn meta_prefix(&mut self, bytes: &[u8]);
-    /// Takes the meta fields themselves.
+    /// Takes the meta fields, which have this length in bytes.
     fn meta_fields(&mut self, length: usize);
     /// Takes a piece of the tensor table.
     fn table(&mut self, bytes: &[u8]);
@@ -82,7 +82,10 @@ pub(super) trait Sink {
     fn data(&mut self, data: Data) -> Result<(), WireError>;
 }
 
-/// Runs the encoder over everything after the header.
+/// Passes everything after the header to `sink`, in the order of the frame.
+///
+/// # Errors
+/// Returns the first error of the sink.
 pub(super) fn parts(
     message: &impl Outline,
     plan: &CodecPlan,

@@ -13,13 +13,13 @@ pub enum WireError {
     Shape {
         /// Name of the tensor.
         name: String,
-        /// Its shape.
+        /// Shape of the tensor.
         shape: Vec<usize>,
-        /// Its element type.
+        /// Element type of the tensor.
         dtype: &'static str,
-        /// Bytes the shape asks for.
+        /// Number of bytes that the shape needs.
         wanted: u64,
-        /// Bytes that were given.
+        /// Number of bytes given.
         got: u64,
     },
     /// A section or tensor that the receiver expects is not in the message.
@@ -27,7 +27,7 @@ pub enum WireError {
     Missing {
         /// Kind of the section that was searched.
         kind: &'static str,
-        /// Requested name.
+        /// Name of the requested tensor.
         name: String,
         /// Names that the message holds instead.
         present: String,
@@ -39,7 +39,7 @@ pub enum WireError {
         name: String,
         /// Requested type.
         wanted: &'static str,
-        /// The type it has.
+        /// Element type of the tensor.
         got: &'static str,
     },
     /// A tensor has another shape than the receiver expects.
@@ -49,7 +49,7 @@ pub enum WireError {
         name: String,
         /// Requested shape.
         wanted: Vec<usize>,
-        /// The shape it has.
+        /// Shape of the tensor.
         got: Vec<usize>,
     },
     /// The bytes end inside the named part.
@@ -70,16 +70,16 @@ pub enum WireError {
         codec: &'static str,
         /// The value as text.
         value: String,
-        /// Its place in row-major order.
+        /// Index of the value in row-major order.
         index: usize,
     },
     /// A message is larger than the 48-bit length field of a frame allows.
     #[error("a frame body of {0} bytes exceeds what a frame can hold (2^48 bytes)")]
     TooLarge(u64),
-    /// The scenario names a kind that does not exist.
+    /// The scenario names a kind that does not exist; the second text lists the existing ones.
     #[error("`{0}` is no kind of content; kinds are {1}")]
     UnknownKind(String, String),
-    /// Verify mode found a value that did not survive.
+    /// A part of a message differs after encoding and decoding (`wire = "verify"`).
     #[error("verify: {0} changed on the wire although its codec is lossless")]
     Changed(String),
 }

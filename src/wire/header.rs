@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::WireError;
 
-/// Length of the header.
+/// Length of the header in bytes.
 pub const HEADER_LENGTH: usize = 40;
 
-/// Magic and version: `FCF` and 1. Another version is another number here.
+/// Magic bytes `FCF` and the version of the format, 1.
 const MAGIC: [u8; 4] = *b"FCF\x01";
 
 /// Flag: the body's length exceeds u32, and the two reserved bytes hold bits 32 to 47 of it.
@@ -30,12 +30,12 @@ pub struct FrameHeader {
     pub round: u32,
     /// Task of the stage, from 0.
     pub task: u16,
-    /// Counts the frames of a sender.
+    /// Number that separates frames of one round; in a run that of the participant.
     pub sequence: u32,
 }
 
 impl FrameHeader {
-    /// The address of the server.
+    /// Address of the server, as sender or receiver.
     pub const SERVER: u32 = u32::MAX;
 
     /// Returns the header in front of a body of this many bytes.

@@ -17,19 +17,19 @@ pub trait Saved: Sized {
     /// Reads the output of [`save`](Saved::save); the body may also hold sections of other values.
     ///
     /// # Errors
-    /// The body was not written by `save`.
+    /// Returns an error if the body was not written by `save`.
     fn load(saved: &Body) -> Result<Self, WireError>;
 }
 
-/// Part of a saved value.
+/// Part of a saved value, such as a field of a struct.
 pub trait SavedField: Sized {
     /// Appends the part to a body.
     fn save_field(&self, into: &mut Saving);
 
-    /// Reads the part, behind those that were saved before it.
+    /// Reads the part, which follows the parts that were saved before it.
     ///
     /// # Errors
-    /// The body was not written by [`save_field`](SavedField::save_field).
+    /// Returns an error if the body was not written by [`save_field`](SavedField::save_field).
     fn load_field(from: &mut Loading<'_>) -> Result<Self, WireError>;
 }
 
@@ -60,7 +60,7 @@ impl Saving {
         self.sections.last_mut().expect("there is one now")
     }
 
-    /// Appends a list of numbers as a tensor.
+    /// Appends a list of numbers as a tensor of shape `(values,)`.
     pub fn list(&mut self, kind: Kind, name: impl Into<Arc<str>>, values: impl Into<Arc<[u32]>>) {
         let values: Arc<[u32]> = values.into();
         let tensor = NamedTensor::u32(name, [values.len()], values);
@@ -77,7 +77,7 @@ impl Loading<'_> {
     /// Returns a list that [`Saving::list`] wrote.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// Returns an error if no u32 tensor has this kind and name.
     pub fn list(&self, kind: Kind, name: &str) -> Result<Arc<[u32]>, WireError> {
         Ok(Arc::clone(self.body.tensor(kind, name)?.as_u32()?))
     }

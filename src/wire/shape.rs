@@ -1,6 +1,6 @@
 //! Messages without values: what a method promises to send, before anything is trained.
 //!
-//! `plan` sizes a whole run from sketches, with no data and no weights present.
+//! `plan` sizes a whole run from these shapes, with no data and no weights present.
 
 use std::sync::Arc;
 

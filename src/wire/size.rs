@@ -25,7 +25,7 @@ use super::{Body, BodyShape, CodecPlan, Kind, WireError, header::HEADER_LENGTH};
 use crate::document::{Content, Document};
 use crate::quantity::Bytes;
 
-/// A number of bytes for each kind. In files a map without the zeros.
+/// Bytes of each kind; in files, a map without zero entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "BTreeMap<Kind, Bytes>", from = "BTreeMap<Kind, Bytes>")]
 pub struct KindBytes([u64; Kind::COUNT]);

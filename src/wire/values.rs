@@ -271,10 +271,10 @@ fn pieces<T: NoUninit, const W: usize>(
     all_finite
 }
 
-/// Check that no float has the exponent of NaN and infinity.
+/// Check for NaN and infinity: the OR of all values after adding 1 to their exponents.
 ///
-/// That exponent is all ones and carries into the sign when its lowest bit is added. Integers, and no early end: so
-/// that wide registers serve.
+/// The exponent of NaN and infinity is all ones, so the addition carries into the sign bit. Integer operations without
+/// an early exit run in wide registers.
 struct Carries<'a, T, C> {
     all: &'a [T],
     carry: C,

@@ -1,4 +1,4 @@
-//! Capabilities that methods support, derived from message layouts and from the methods' vetoes.
+//! Capabilities that methods support, derived from message layouts and from the methods' restrictions.
 
 use super::messages::{ReferenceClient, build};
 use crate::methods::{MethodEntry, Registry};

@@ -1,4 +1,4 @@
-//! Values of an Arrow array one by one, of any type.
+//! Values of Arrow arrays of any type, one at a time.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -13,7 +13,7 @@ use arrow_schema::DataType;
 pub(super) enum ArrowCell<'a> {
     Missing,
     Whole(i64),
-    /// A number without a sign, which may be beyond those that have one.
+    /// Unsigned integer, which may exceed `i64::MAX`.
     Unsigned(u64),
     Float(f64),
     Truth(bool),
@@ -21,10 +21,10 @@ pub(super) enum ArrowCell<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Values one by one.
+/// Iterator over the values of an array, in row order.
 pub(super) type Cells<'a> = Box<dyn Iterator<Item = ArrowCell<'a>> + 'a>;
 
-/// Returns the values of an array; `None` where they are neither numbers nor texts nor bytes.
+/// Returns the values of an array; `None` if they are neither numbers nor texts nor bytes.
 pub(super) fn cells(array: &dyn Array) -> Option<Cells<'_>> {
     Some(match array.data_type() {
         DataType::Null => Box::new((0..array.len()).map(|_| ArrowCell::Missing)),
@@ -68,13 +68,13 @@ fn text(text: &str) -> ArrowCell<'_> {
     ArrowCell::Bytes(text.as_bytes())
 }
 
-/// The values of all lists, and how many each one has.
+/// Concatenated values of an array of lists, and the length of each list.
 pub(super) struct Lists {
     pub values: ArrayRef,
     pub counts: Vec<usize>,
 }
 
-/// Returns the lists of an array; `None` where it has none.
+/// Returns the lists of an array; `None` if its values are not lists.
 pub(super) fn lists(array: &dyn Array) -> Option<Lists> {
     let (values, counts) = match array.data_type() {
         DataType::List(_) => {

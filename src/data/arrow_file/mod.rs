@@ -1,8 +1,8 @@
 //! Columns of an Arrow file in the streaming format, as Hugging Face's `save_to_disk` writes it.
 //!
-//! Values are those that a Parquet file of the same columns gives: names of classes are taken from the schema's
-//! metadata, and a missing value is an error. Columns of numbers are read when a file is opened; those of texts,
-//! bytes and lists on request, and only what is returned is held.
+//! The values equal those of a Parquet file with the same columns: class names are taken from the schema's metadata,
+//! and a missing value is an error. Numeric columns are read when a file is opened; columns of texts, bytes and lists
+//! are read on request, and only what is returned stays in memory.
 
 mod cells;
 mod stream;
@@ -26,13 +26,13 @@ use super::{Cause, DataError, column_rules};
 pub(super) struct ArrowFile {
     path: PathBuf,
     schema: SchemaRef,
-    /// Pieces of the columns of numbers, by the places of the columns.
+    /// Chunks of the numeric columns, keyed by the column's index in the schema.
     plain: BTreeMap<usize, Vec<ArrayRef>>,
 }
 
-/// A value that is not one of those that were asked for.
+/// Reason why an array cannot be read as the requested values.
 enum Misfit {
-    /// None, in this row.
+    /// Missing value in this row.
     Missing(usize),
     OtherType,
 }
@@ -41,7 +41,7 @@ impl ArrowFile {
     /// Opens a file.
     ///
     /// # Errors
-    /// A file that is missing, cut short or of another format; two columns of one name.
+    /// Returns an error if the file is missing, cut short or of another format, or if two columns share a name.
     pub fn open(path: &Path) -> Result<ArrowFile, DataError> {
         let schema = stream::schema(path)?;
         let mut file = ArrowFile { path: path.to_owned(), schema, plain: BTreeMap::new() };
@@ -60,7 +60,7 @@ impl ArrowFile {
         &self.path
     }
 
-    /// Columns as they were named, without what lies inside of them.
+    /// Returns the names of the top-level columns, without the fields nested in them.
     pub fn names(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
@@ -68,7 +68,7 @@ impl ArrowFile {
     /// Returns the values of a column of numbers of any type.
     ///
     /// # Errors
-    /// No such column, texts, missing values, damage.
+    /// Returns an error if the column does not exist, is not numeric, has missing values or is damaged.
     pub fn numbers(&self, name: &str) -> Result<ColumnValues<f32>, DataError> {
         let mut column = ColumnValues { values: Vec::new(), counts: Vec::new() };
         self.read(name, |piece, first| {
@@ -83,10 +83,11 @@ impl ArrowFile {
         Ok(column)
     }
 
-    /// One label or owner per row, with the names that the file gives to its numbers.
+    /// Returns one label or owner per row, with the class names that the file gives to its numbers.
     ///
     /// # Errors
-    /// No such column, neither numbers nor texts, missing values, damage.
+    /// Returns an error if the column does not exist, holds neither numbers nor texts, has missing values or is
+    /// damaged.
     pub fn labels(&self, name: &str) -> Result<Labels, DataError> {
         let mut reader = LabelReader::new(&self.path, name);
         self.read(name, |piece, first| {
@@ -115,11 +116,11 @@ impl ArrowFile {
         Ok(reader.finish().with_names(note.and_then(|n| column_rules::names_of_numbers(n, name))))
     }
 
-    /// Returns one string of bytes per row, of the column or of `inner` in its structure. `None` where all of them
-    /// together are more than `most` bytes.
+    /// Returns one byte string per row, from the column or from its field `inner` if it is a structure. `None` if all
+    /// of them together exceed `most` bytes.
     ///
     /// # Errors
-    /// No such column, other values, missing values, damage.
+    /// Returns an error if the column does not exist, holds other values, has missing values or is damaged.
     pub fn bytes(
         &self,
         name: &str,
@@ -141,7 +142,7 @@ impl ArrowFile {
                     ArrowCell::Missing => return Err(self.without_bytes(name, piece, (first, at))),
                     ArrowCell::Bytes(bytes) => {
                         left = left.and_then(|left| left.checked_sub(bytes.len() as u64));
-                        // Of too many the rest is not copied.
+                        // Beyond the limit the rest is only checked, not copied.
                         if left.is_some() {
                             rows.push(bytes.to_vec());
                         }
@@ -154,7 +155,7 @@ impl ArrowFile {
         Ok(left.map(|_| rows))
     }
 
-    /// Gives the pieces of a column to `each`, with the row that each piece begins with.
+    /// Calls `each` with every chunk of a column and the number of the chunk's first row.
     fn read(
         &self,
         name: &str,
@@ -218,7 +219,7 @@ fn is_plain(field: &Field) -> bool {
     field.data_type().is_numeric() || *field.data_type() == DataType::Boolean
 }
 
-/// Returns the numbers of every row of an array, those of lists in lists one behind the other.
+/// Returns the numbers of every row of an array; nested lists are flattened.
 fn numbers_of(array: &dyn Array) -> Result<ColumnValues<f32>, Misfit> {
     if let Some(Lists { values, counts }) = lists(array) {
         if let Some(row) = (0..array.len()).find(|row| array.is_null(*row)) {
@@ -247,7 +248,7 @@ fn numbers_of(array: &dyn Array) -> Result<ColumnValues<f32>, Misfit> {
     Ok(ColumnValues { counts: vec![1; values.len()], values })
 }
 
-/// Returns the list that has the value at this place of all lists.
+/// Returns the index of the list that holds the value at `place` of the concatenated lists.
 fn row_with(place: usize, counts: &[usize]) -> usize {
     let mut end = 0;
     let has = |count: &usize| {

@@ -1,4 +1,4 @@
-//! Columns of a stream of Arrow, which has to be whole: up to its mark of the end, and nothing behind it.
+//! Columns of an Arrow stream, which must be complete: it ends with its end marker, and nothing follows.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -36,7 +36,7 @@ pub(super) fn schema(path: &Path) -> Result<SchemaRef, DataError> {
     Ok(schema)
 }
 
-/// Checks that the values of every message lie inside of it, which the reader takes for granted.
+/// Checks that the buffers of every message lie inside its body, which the Arrow reader does not check.
 fn are_values_inside(mut file: BufReader<File>) -> io::Result<()> {
     while let Some(length) = message_length(&mut file)? {
         let mut head = Vec::new();
@@ -61,7 +61,9 @@ fn are_values_inside(mut file: BufReader<File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of the head of the next message. `None` at the end, which is checked where the values are read.
+/// Returns the length in bytes of the next message's header.
+///
+/// `None` at the end of the stream; [`read_columns`] checks that it ends properly.
 fn message_length(file: &mut impl Read) -> io::Result<Option<u64>> {
     let mut next = || -> io::Result<Option<[u8; 4]>> {
         let mut word = [0; 4];
@@ -77,23 +79,23 @@ fn message_length(file: &mut impl Read) -> io::Result<Option<u64>> {
     Ok(word.map(u32::from_le_bytes).filter(|length| *length > 0).map(u64::from))
 }
 
-/// Gives these columns of a file to `each`, piece by piece, in the order of their rows.
+/// Calls `each` with these columns of a file, chunk by chunk in row order.
 ///
 /// # Errors
-/// A file that is missing, damaged or cut short, and what `each` says.
+/// Returns an error if the file is missing, damaged or cut short, or if `each` fails.
 pub(super) fn read_columns(
     path: &Path,
     columns: &[usize],
     mut each: impl FnMut(&[ArrayRef]) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
     let mut reader = reader(path, Some(columns.to_vec()))?;
-    // A head that is damaged may ask for what its reader never expected.
+    // The Arrow reader panics on some damaged headers.
     let damaged = |_| Some(Err(ArrowError::IpcError("a damaged message".to_owned())));
     let mut next = || catch_unwind(AssertUnwindSafe(|| reader.next())).unwrap_or_else(damaged);
     while let Some(batch) = next() {
         each(batch.map_err(|error| broken(path, error))?.columns())?;
     }
-    // A reader takes a file that ends between two batches for whole, and leaves alone what follows the mark.
+    // The Arrow reader accepts a stream without an end marker and ignores bytes behind the marker.
     if reader.get_ref().is_past_end {
         return Err(broken(path, "a file that ends before its mark of the end"));
     }

@@ -1,13 +1,13 @@
-//! The files of both sets in both versions.
+//! File names of CIFAR-10 and CIFAR-100 in both versions.
 
 /// Layout of one of the two sets.
 pub(super) struct CifarLayout {
     pub name: &'static str,
-    /// The one that is looked for first comes first.
+    /// Versions in the order in which they are looked for.
     pub versions: [Version; 2],
-    /// The number of values of each label byte of a binary record; the last one is the class.
+    /// Number of classes that each label byte of a binary record may name; the last label is the class.
     pub labels: &'static [usize],
-    /// Keys of classes and of their names in the Python version.
+    /// Keys of the classes and of their names in the pickles of the Python version.
     pub keys: [&'static str; 2],
 }
 

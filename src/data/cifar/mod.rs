@@ -3,9 +3,9 @@
 //!
 //! In the binary version a record is one label byte (CIFAR-10) or a coarse and a fine one (CIFAR-100; the fine one is
 //! the class), then 1,024 red, 1,024 green and 1,024 blue bytes, row by row; in the Python version (what torchvision
-//! fetches) a file is a pickled dictionary with the same bytes as an array. Both give the same samples in the same order.
-//! Any number of whole records is accepted, so subsets in the same layout work too. Source: Krizhevsky, "Learning
-//! Multiple Layers of Features from Tiny Images", 2009, <https://www.cs.toronto.edu/~kriz/cifar.html>.
+//! fetches) a file is a pickled dictionary with the same bytes as an array. Both give the same samples in the same
+//! order. Any number of whole records is accepted, so subsets in the same layout work too. Source: Krizhevsky,
+//! "Learning Multiple Layers of Features from Tiny Images", 2009, <https://www.cs.toronto.edu/~kriz/cifar.html>.
 //!
 //! ```no_run
 //! use fedcast::data::{Cifar, cifar};
@@ -36,10 +36,10 @@ pub enum Cifar {
 }
 
 const PIXELS: usize = 3 * 32 * 32;
-/// Five times the largest file of either set.
+/// Largest file that is read, in bytes: about five times the largest published one.
 const MEMBER: u64 = 800_000_000;
 
-/// The published archives have some ten members and unpack to 185 MB.
+/// Limits of an archive. The published ones have some ten members and unpack to 185 MB.
 const ARCHIVE: TarLimits = TarLimits { bytes: 4 << 30, members: 10_000 };
 const SHAPE: [usize; 3] = [3, 32, 32];
 
@@ -47,7 +47,7 @@ const SHAPE: [usize; 3] = [3, 32, 32];
 /// official sub-folder's parent; the archive may have the files anywhere inside.
 ///
 /// # Errors
-/// Anything missing, cut short or out of range, with the file it was found in.
+/// Returns an error if a file is missing or cut short, or has values out of range; it names the file.
 pub fn open(which: Cifar, path: &Path) -> Result<Dataset, DataError> {
     let layout = match which {
         Cifar::Ten => &TEN,
@@ -86,10 +86,10 @@ pub fn open(which: Cifar, path: &Path) -> Result<Dataset, DataError> {
     })
 }
 
-/// File name -> where it was found (for messages) and its bytes.
+/// Found files: path (for messages) and bytes, by file name.
 type Files = BTreeMap<&'static str, (PathBuf, Vec<u8>)>;
 
-/// The samples of a part: pixels one behind the other, and class ids.
+/// Samples of a part: concatenated pixels, and class ids.
 type Samples = (Vec<u8>, Vec<u32>);
 
 fn from_folder(

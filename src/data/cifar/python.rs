@@ -69,7 +69,7 @@ pub(super) fn samples(
 
 fn read(path: &Path, bytes: &[u8]) -> Result<PickleValue, DataError> {
     let expected = "a pickled dictionary, as published";
-    // What begins otherwise is no pickle of the last twenty years.
+    // Pickles of protocol 2 and later begin with this byte.
     let is_pickle = bytes.starts_with(&[0x80]);
     pickle::read(bytes).map_err(|error| match error.kind() {
         ErrorKind::Unsupported if is_pickle => {

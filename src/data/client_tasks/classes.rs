@@ -4,12 +4,14 @@ use super::ClientTaskRules;
 use crate::numerics::distributions::{below, choose};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// Draws the class ids of every client task by number, ascending within a client task. They are drawn client by
-/// client, as the release of Powder does, so that all client tasks but one overlap an earlier one.
+/// Draws the class ids of every client task by number, ascending within a client task.
+///
+/// They are drawn client by client, as the release of Powder does: every client task but the first one drawn may share
+/// classes with one drawn before.
 pub(super) fn draw(rules: &ClientTaskRules, classes: usize) -> Vec<Vec<u32>> {
     let clients = rules.clients as usize;
     let mut lists = vec![Vec::new(); rules.stages * clients];
-    // The number of a client task by when it is drawn.
+    // Number of the client task that is drawn at position `at`.
     let number = |at: usize| at % rules.stages * clients + at / rules.stages;
     for at in 0..lists.len() {
         let (client, stage) = (at / rules.stages, at % rules.stages);
@@ -33,8 +35,9 @@ fn from_all(rng: &mut impl rand::RngCore, rules: &ClientTaskRules, classes: usiz
     taken(rng, &(0..classes as u32).collect::<Vec<_>>(), rules.classes)
 }
 
-/// Draws some classes of an earlier client task, and the rest from others. If none is to be shared, it draws from
-/// all, and may hit some of them.
+/// Draws some classes from `like`, an earlier client task, and the rest from the other classes.
+///
+/// Their number is random. If it is 0, all are drawn from all classes, so that some may still be shared.
 fn overlapping(
     rng: &mut impl rand::RngCore,
     rules: &ClientTaskRules,
@@ -42,7 +45,7 @@ fn overlapping(
     like: &[u32],
 ) -> Vec<u32> {
     let new = classes - rules.classes;
-    // Where too few other classes are there, more are shared.
+    // Where there are too few other classes, more have to be shared.
     let least = rules.overlap.max(rules.classes.saturating_sub(new));
     let shared = least + below(rng, (rules.classes - least + 1) as u64) as usize;
     if shared == 0 {
@@ -54,7 +57,7 @@ fn overlapping(
     list
 }
 
-/// Draws `count` classes of `of`.
+/// Draws `count` different classes from `of`.
 fn taken(rng: &mut impl rand::RngCore, of: &[u32], count: usize) -> Vec<u32> {
     let places = choose(rng, of.len() as u64, count as u64);
     places.into_iter().map(|place| of[place as usize]).collect()

@@ -8,14 +8,17 @@ use crate::numerics::share::floor;
 use crate::quantity::{ClientId, TaskId};
 
 impl ClientTasks {
-    /// Training images of every head row, from those of every class of the original data set: none where the client
-    /// task is never begun.
+    /// Returns the number of training images of every head row.
+    ///
+    /// `sizes` are the class sizes of the original data set.
+    ///
+    /// Head rows of a client task that never begins have none.
     pub fn class_sizes(&self, sizes: &[usize]) -> Vec<usize> {
         let of = |row: usize| self.slice(row, sizes[self.class_at(row) as usize]).len();
         (0..self.rows()).map(of).collect()
     }
 
-    /// Returns the slice of a class's `samples` training images that its client task has at this row.
+    /// Returns the range of a class's `samples` training images that belongs to this head row.
     fn slice(&self, row: usize, samples: usize) -> std::ops::Range<usize> {
         if !self.begins_at(row) {
             return 0..0;
@@ -26,7 +29,7 @@ impl ClientTasks {
         end(slice)..end(slice + 1)
     }
 
-    /// Returns the number by which the slice of a client task is counted.
+    /// Returns the number of the slice that a client task gets, before it wraps around.
     fn slice_of(&self, client_task: ClientTask) -> usize {
         match self.rules.slices {
             SliceBy::Stage => client_task.stage.index(),
@@ -37,7 +40,7 @@ impl ClientTasks {
         }
     }
 
-    /// Returns the shard of every client in a stage: empty where it does not begin the client task.
+    /// Returns the samples of every client's own client task in a stage; a task that never begins has none.
     pub(crate) fn shards(&self, stage: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
@@ -52,12 +55,11 @@ impl ClientTasks {
 }
 
 impl Dataset {
-    /// Returns the images as client tasks see them. Class ids are head rows, an image is there once for every client
-    /// task that has it, and client tasks that are never begun are empty. The names of classes are those of the
-    /// original.
+    /// Returns the data set of the client tasks, whose class ids are head rows. An image occurs once for every client
+    /// task that has it, client tasks that never begin are empty, and class names are those of the original.
     ///
     /// # Errors
-    /// Client tasks of another data set.
+    /// Returns an error if the client tasks were drawn for another data set.
     pub fn for_client_tasks(&self, client_tasks: &ClientTasks) -> Result<Dataset, DataError> {
         let classes = self.classes();
         if let Some(class) = client_tasks.classes.iter().find(|class| **class as usize >= classes) {

@@ -1,23 +1,24 @@
 //! Client tasks: tasks of which every client has its own (Powder's asynchronous benchmark,
 //! `[tasks] arrival = "client-tasks"`).
 //!
-//! A client task is a pair of a stage and a client, with its own classes; a class that comes again in another client
-//! task is another label there, with a separate head row. All clients work on the client tasks of the first stage.
-//! As a later one begins, a share of them, drawn again, moves to the client tasks of that stage, and the others go
-//! on with what they have, so that some client tasks are never begun.
+//! A client task is a pair of a stage and a client, with its own classes; a class that occurs in two client tasks has a
+//! separate label and head row in each. All clients work on the client tasks of the first stage. When a later stage
+//! begins, a newly drawn share of the clients moves to the client tasks of that stage, and the others stay with their
+//! current ones, so that some client tasks never begin.
 //!
 //! ```text
 //! stage   0          1          2              rows of client task (p, m): classes * (p * clients + m) ..
 //! client 0 (0, 0)     (0, 0)     (2, 0)         one row per class of the client task
 //! client 1 (0, 1)     (1, 1)     (1, 1)         (1, 0), (2, 1) are never begun
 //! ```
-//! Classes of a client task are drawn client by client, all stages of a client before the next client's: for the very
-//! first client task from all, for every other one `u` of those of a client task drawn before it, with `u` uniform from
-//! `overlap` to all, and the rest from the other classes. So clients share classes in every stage, the first one too.
+//! Classes of a client task are drawn client by client, all stages of a client before the next client's: those of the
+//! very first client task from all classes; for every other one, `u` classes come from a client task drawn before it,
+//! with `u` uniform from `overlap` to the number of classes of a client task, and the rest from the other classes. So
+//! clients share classes in every stage, including the first.
 //!
-//! Training images of a class are cut into slices of size `fraction`; which one a client task has is counted by its
-//! stage (clients that share a class in a stage have the same images, and one that meets a class again has others),
-//! by its number or by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release,
+//! The training images of a class are cut into slices, each a fraction `share` of them. The number of a client task's
+//! slice is its stage (clients that share a class in a stage have the same images, and a client that meets a class
+//! again has others), its own number or its client ([`SliceBy`]). Test images are not cut. Source: Powder's release,
 //! `fl_main_hard.py`.
 //!
 //! The labels are those of a data set of their own ([`Dataset::for_client_tasks`](super::Dataset::for_client_tasks)),
@@ -55,9 +56,9 @@ pub use crate::scenario::SliceBy;
 /// A task of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientTask {
-    /// The stage in which it can begin.
+    /// Stage in which the client may begin it.
     pub stage: TaskId,
-    /// Its client.
+    /// Client that owns the task.
     pub client: ClientId,
 }
 
@@ -70,11 +71,11 @@ pub struct ClientTaskRules {
     pub clients: u32,
     /// Classes of a client task.
     pub classes: usize,
-    /// Classes that a later client task has at least in common with an earlier one.
+    /// Smallest number of classes that a client task draws from an earlier one.
     pub overlap: usize,
-    /// Share of clients that move as a later stage begins, rounded down.
+    /// Fraction of clients that move when a later stage begins; their number is rounded down.
     pub moving: f64,
-    /// Share of a class's training images that a client task has.
+    /// Fraction of a class's training images that a client task has.
     pub share: f64,
     /// Rule that numbers the slices.
     pub slices: SliceBy,
@@ -82,35 +83,36 @@ pub struct ClientTaskRules {
     pub seed: u64,
 }
 
-/// All client tasks of a run, and who works on which of them when.
+/// All client tasks of a run, and the clients that begin them in each stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTasks {
     rules: ClientTaskRules,
-    /// Views by number.
+    /// Head rows of every client task, by its number.
     views: Vec<Arc<TaskView>>,
-    /// Head row to class id of the original data set.
+    /// Class id in the original data set of every head row.
     classes: Vec<u32>,
     /// Movers by stage, sorted.
     movers: Vec<Vec<ClientId>>,
 }
 
 impl ClientTaskRules {
-    /// Clients that move as a stage after the first begins.
+    /// Returns the number of clients that move when a stage after the first begins.
     pub fn moving(&self) -> u32 {
         share_of(self.clients as usize, self.moving) as u32
     }
 
-    /// Slices of a class's training images.
+    /// Returns the number of slices that a class's training images are cut into.
     fn slices(&self) -> usize {
         floor(1.0 / self.share).max(1)
     }
 }
 
 impl ClientTasks {
-    /// Draws the classes of all client tasks of a data set of `classes` classes, and each stage's movers.
+    /// Draws the classes of all client tasks of a data set with `classes` classes, and each stage's movers.
     ///
     /// # Errors
-    /// Numbers that cannot be: more classes in a client task than there are, or no client that moves.
+    /// Returns an error if the settings are impossible, such as more classes in a client task than there are, or no
+    /// client that moves.
     pub fn draw(rules: ClientTaskRules, classes: usize) -> Result<ClientTasks, DataError> {
         check(&rules, classes)?;
         let lists = classes::draw(&rules, classes);
@@ -143,7 +145,7 @@ impl ClientTasks {
         self.views.len()
     }
 
-    /// Head rows of all of them, one per class of a client task.
+    /// Returns the number of head rows: one per class of every client task.
     pub fn rows(&self) -> usize {
         self.classes.len()
     }
@@ -160,8 +162,8 @@ impl ClientTasks {
         ClientTask { stage: TaskId((number / clients) as u16), client }
     }
 
-    /// Returns the head rows of a client task. Its classes are those of the data set of client tasks, where they are
-    /// head rows.
+    /// Returns a client task's head rows and classes. The classes are those of
+    /// [`Dataset::for_client_tasks`](super::Dataset::for_client_tasks), so they equal the head rows.
     pub fn view(&self, client_task: ClientTask) -> &Arc<TaskView> {
         &self.views[self.number(client_task)]
     }
@@ -173,12 +175,12 @@ impl ClientTasks {
         found.map(|_| self.client_task(number))
     }
 
-    /// Returns the original data set's class at a head row.
+    /// Returns the class id in the original data set of a head row.
     pub fn class_at(&self, row: usize) -> u32 {
         self.classes[row]
     }
 
-    /// Returns the clients that begin a client task in a stage, sorted: in the first one all.
+    /// Returns the clients that begin a client task in a stage, sorted; in the first stage all of them.
     pub fn movers(&self, stage: TaskId) -> &[ClientId] {
         &self.movers[stage.index()]
     }
@@ -191,7 +193,7 @@ impl ClientTasks {
     /// Returns the client task that a client works on in a stage.
     pub fn held(&self, client: ClientId, stage: TaskId) -> ClientTask {
         let of = |stage: u16| ClientTask { stage: TaskId(stage), client };
-        // All clients begin in the first stage.
+        // The search ends at stage 0, in which all clients begin.
         (1..=stage.0).rev().map(of).find(|client_task| self.begins(*client_task)).unwrap_or(of(0))
     }
 
@@ -204,8 +206,9 @@ impl ClientTasks {
         })
     }
 
-    /// Returns the client tasks whose clients leave them as a stage ends, by number. They are those of the next
-    /// stage's movers, and after the last one all that are held.
+    /// Returns the client tasks that their clients leave at the end of a stage, by number.
+    ///
+    /// These are the current ones of the next stage's movers; after the last stage, the current ones of all clients.
     pub fn finished(&self, stage: TaskId) -> Vec<ClientTask> {
         let next = stage.index() + 1;
         let all_clients: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();

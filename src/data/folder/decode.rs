@@ -1,4 +1,4 @@
-//! Files become images, at their stored size.
+//! Decoding of image files at their stored size.
 
 use std::io::{BufReader, Cursor};
 
@@ -13,14 +13,14 @@ use crate::data::transform::{ResizeWeights, resize_u8};
 use crate::data::{DataError, Image};
 use crate::files::{self, FileKind};
 
-/// Images in memory where they fit the budget, otherwise only where they are.
+/// Returns a store of images: decoded in memory if they fit the budget, otherwise decoded at each access.
 pub(in crate::data) fn store(
     images: Vec<Encoded>,
     form: StoredForm,
     budget: usize,
 ) -> Result<Store, DataError> {
     if budget == 0 {
-        // They are only listed.
+        // With a budget of 0 the images are only listed.
         return Ok(Store::Files { images, form });
     }
     let stay = |images: Vec<Encoded>| {
@@ -36,7 +36,7 @@ pub(in crate::data) fn store(
         let bytes = decode_all(&images, form, &vec![shape; images.len()])?;
         return Ok(Store::Buffer { bytes, shape });
     }
-    // Sizes of files come first: an image too many must not be decoded.
+    // Dimensions are read before pixels, so that a set that exceeds the budget is not decoded at all.
     let (mut shapes, mut left) = (Vec::with_capacity(images.len()), budget);
     for image in &images {
         let (height, width) = form.extent(dimensions(image, form.orientation)?);
@@ -48,8 +48,8 @@ pub(in crate::data) fn store(
     Ok(Store::Ragged { bytes, shapes: shapes.into() })
 }
 
-/// Decodes all images into one buffer, with one thread per core. Each image has its place, so the result does not
-/// depend on them. `shapes` are theirs as stored.
+/// Decodes all images into one buffer, with one thread per core. Every image has a fixed place in it, so that the
+/// result does not depend on the threads. `shapes` are the stored ones.
 fn decode_all(
     images: &[Encoded],
     form: StoredForm,
@@ -85,7 +85,7 @@ fn decode_all(
             places = rest;
             running.push(scope.spawn(move || decode_share(images, shapes, place)));
         }
-        // In the order of the files: of several damaged ones the first is reported.
+        // In the order of the files, so that the first of several damaged ones is reported.
         running
             .into_iter()
             .try_for_each(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
@@ -99,8 +99,7 @@ fn damaged(image: &Encoded, found: impl ToString) -> DataError {
     DataError::corrupt(&image.place(), EXPECTED, found.to_string())
 }
 
-/// Returns rows and columns of an image after turning. They are in its head, unless the whole file has to be looked
-/// through.
+/// Returns rows and columns of an image after turning, without decoding its pixels.
 fn dimensions(image: &Encoded, orientation: Orientation) -> Result<(usize, usize), DataError> {
     let extent = |decoder: &dyn ImageDecoder| {
         let (width, height) = decoder.dimensions();
@@ -124,7 +123,7 @@ fn dimensions(image: &Encoded, orientation: Orientation) -> Result<(usize, usize
     }
 }
 
-/// Returns the decoder of an image of any format that is read.
+/// Returns a decoder for an image in any supported format.
 fn decoder<'a>(image: &Encoded, bytes: &'a [u8]) -> Result<impl ImageDecoder + 'a, DataError> {
     if bytes.is_empty() {
         return Err(damaged(image, "an empty file"));
@@ -134,7 +133,8 @@ fn decoder<'a>(image: &Encoded, bytes: &'a [u8]) -> Result<impl ImageDecoder + '
     reader.into_decoder().map_err(|error| damaged(image, error))
 }
 
-/// Reads one image, turned and in its stored size. It is red, green, blue (grey is repeated, transparency dropped).
+/// Decodes one image, turned and resized to its stored size, as red, green and blue planes. Gray is repeated,
+/// transparency dropped.
 pub fn decode(encoded: &Encoded, form: StoredForm) -> Result<Image<'static>, DataError> {
     let bytes = encoded.bytes()?;
     let failed = |error| damaged(encoded, error);

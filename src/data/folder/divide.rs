@@ -9,18 +9,19 @@ use super::{FolderLayout, FolderOptions, SplitSection, list, published};
 use crate::data::undivided::TestFraction;
 use crate::data::{Cause, DataError};
 
-/// Folders that stand for `test/` where that is missing, in this order.
+/// Folders that replace a missing `test/`, in this order.
 const VALIDATION: [&str; 3] = ["val", "valid", "validation"];
 
-/// Folder of unsorted images where it is the only one, as in `test/` of Tiny-ImageNet.
+/// Folder of unsorted test images, as in `test/` of Tiny-ImageNet; alone it is not taken for a class.
 const UNSORTED: &str = "images";
 
 impl Division {
-    /// Returns the division that the options describe. By default it is that of a published form which is recognized
-    /// by its files, or of the folders `train` and `test`.
+    /// Returns the division that the options describe. Without options it follows a published form, recognized by its
+    /// files, or the folders `train` and `test`.
     ///
     /// # Errors
-    /// Missing folders and images, lists that contradict themselves, classes in one part only.
+    /// Returns an error if folders or images are missing, lists contradict themselves, or a tested class has no
+    /// training images.
     pub fn of(root: &Path, options: &FolderOptions) -> Result<Division, DataError> {
         match (&options.split, options.test_fraction) {
             (Some(SplitSection::List { list }), _) => list::read(root, list, list),
@@ -34,7 +35,7 @@ impl Division {
     }
 }
 
-/// `train/CLASS/*` and `test/CLASS/*`, or `val/CLASS/*` where there is no `test` with classes.
+/// Divides by folders: `train/CLASS/*` and `test/CLASS/*`, or `val/CLASS/*` if `test` is missing or has no classes.
 fn by_folders(root: &Path, layout: FolderLayout) -> Result<Division, DataError> {
     let train = root.join("train");
     if !train.is_dir() {
@@ -51,7 +52,7 @@ fn by_folders(root: &Path, layout: FolderLayout) -> Result<Division, DataError> 
     Ok(Division { train: numbered(train_classes, &class_names), test, class_names, notes })
 }
 
-/// Returns the folder that accuracies are measured on, and notes on it.
+/// Returns the folder on which accuracies are measured, and notes about the choice.
 fn measured(root: &Path, train_classes: &Classes) -> Result<(PathBuf, Vec<String>), DataError> {
     let test = root.join("test");
     let is_class = |name: &str| name != UNSORTED || train_classes.contains_key(UNSORTED);
@@ -80,7 +81,7 @@ fn measured(root: &Path, train_classes: &Classes) -> Result<(PathBuf, Vec<String
     Ok((folder, vec![note]))
 }
 
-/// Returns the error for a folder without `train` and without any published list that is known.
+/// Returns the error for a folder with neither `train` nor a known published list.
 fn undivided(root: &Path) -> DataError {
     match folders_in(root) {
         Err(error) => error,
@@ -104,7 +105,7 @@ fn undivided(root: &Path) -> DataError {
     }
 }
 
-/// Checks that every tested class is a folder of the training part, `there`, which may have more.
+/// Checks that every tested class is also a training class; `there` is the training folder.
 fn trained_on(tested: &Classes, train_classes: &Classes, there: &Path) -> Result<(), DataError> {
     match tested.keys().find(|class| !train_classes.contains_key(*class)) {
         None => Ok(()),
@@ -123,10 +124,10 @@ fn trained_on(tested: &Classes, train_classes: &Classes, there: &Path) -> Result
     }
 }
 
-/// Images by the name of their class.
+/// Image paths by class name.
 type Classes = BTreeMap<String, Vec<PathBuf>>;
 
-/// Returns the images of a folder.
+/// Returns the images of a folder by class.
 fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Classes, DataError> {
     let mut classes = Classes::new();
     let above = match layout {
@@ -145,12 +146,12 @@ fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Cla
             classes.entry(class.name).or_default().extend(images);
         }
     }
-    // Those of one domain among those of another.
+    // Class names are compared over all domains.
     differ(root, classes.keys().map(String::as_str))?;
     Ok(classes)
 }
 
-/// Returns the images of some of the classes with these names, in their order.
+/// Returns the images of the classes `names` with class ids, which are the positions in `names`.
 fn numbered(mut classes: Classes, names: &[String]) -> Vec<(PathBuf, u32)> {
     let of_class = |(class, name): (u32, &String)| {
         let images = classes.remove(name).unwrap_or_default();
@@ -159,7 +160,7 @@ fn numbered(mut classes: Classes, names: &[String]) -> Vec<(PathBuf, u32)> {
     (0..).zip(names).flat_map(of_class).collect()
 }
 
-/// Draws a test fraction: of the folders in `train` where there are no others, else of those in `root`.
+/// Draws a test fraction of the images in `train/` if that holds classes, otherwise of those in `root`.
 fn drawn(root: &Path, share: TestFraction, layout: FolderLayout) -> Result<Division, DataError> {
     let train = root.join("train");
     let folder = if holds_classes(&train)? { train } else { root.to_owned() };

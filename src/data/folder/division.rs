@@ -1,13 +1,13 @@
-//! Images of a folder by what they are for.
+//! Division of a folder's images into training and test images.
 
 use std::path::PathBuf;
 
-/// The images of a folder, divided.
+/// Training and test images of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Division {
-    /// Class id -> name.
+    /// Names of the classes, by class id.
     pub class_names: Vec<String>,
-    /// Path and class.
+    /// Path and class id of each training image.
     pub train: Vec<(PathBuf, u32)>,
     pub test: Vec<(PathBuf, u32)>,
     /// Notes for the user.

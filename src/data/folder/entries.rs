@@ -1,39 +1,39 @@
 //! Entries of a folder: classes, images, and everything else.
 //!
-//! Nothing is left out in silence. An image in a format that is not read, or a folder among images, is an error that
-//! counts all of them; files that are clearly no samples (notes, licenses, thumbnails of a file manager) are passed
-//! over, and [`Census::notes`] says how many.
+//! Nothing is left out silently. Images in unsupported formats and folders among images are an error that counts all of
+//! them; files that clearly are no samples (notes, licenses, thumbnails of a file manager) are skipped, and
+//! [`Census::notes`] reports their number.
 
 use std::path::{Path, PathBuf};
 
 use crate::data::{Cause, DataError, normal_form};
 
-/// Formats that are read.
+/// Extensions of supported image formats.
 const READ: [&str; 5] = ["png", "jpg", "jpeg", "bmp", "webp"];
 
-/// Endings of files that lie next to images and are none.
+/// Extensions of files that often lie next to images and are no samples.
 const COMPANIONS: [&str; 13] =
     ["txt", "md", "html", "htm", "xml", "json", "csv", "tsv", "yaml", "yml", "log", "pdf", "ini"];
 
-/// Whole names of such files, in small letters.
+/// Complete names of such files, in lower case.
 const NAMES: [&str; 4] = ["thumbs.db", "license", "licence", "readme"];
 
 /// Entries other than images that were met while folders were listed.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    /// Neither read nor harmless.
+    /// Entries that are neither images nor known to be harmless; any of them is an error.
     strange: Vec<PathBuf>,
-    /// Harmless.
+    /// Harmless files that were skipped.
     passed: Vec<PathBuf>,
-    /// Folders next to those of classes whose names say that they are none.
+    /// Hidden folders next to those of classes.
     hidden: Vec<PathBuf>,
     /// The first folder without any image.
     empty: Option<PathBuf>,
 }
 
 impl Census {
-    /// Returns the images in the folder of a class, sorted. If it keeps all of them in a sub-folder `images`, as
-    /// Tiny-ImageNet does, they are those.
+    /// Returns the images in the folder of a class, sorted. If it has none itself, they are those of its sub-folder
+    /// `images`, as in Tiny-ImageNet.
     pub fn images(&mut self, folder: &Path) -> Result<Vec<PathBuf>, DataError> {
         let mut found = entries(folder, "a folder of images")?;
         let inner = folder.join("images");
@@ -60,14 +60,14 @@ impl Census {
         Ok(images)
     }
 
-    /// Returns true for a folder without anything in it, which is noticed and passed over.
+    /// Returns true if a folder is empty; it is then skipped and recorded for the notes.
     pub fn passes_empty(&mut self, folder: &Path) -> Result<bool, DataError> {
         let is_empty = entries(folder, "a folder of images")?.is_empty();
         self.passed.extend(is_empty.then(|| folder.to_owned()));
         Ok(is_empty)
     }
 
-    /// Notes the entries next to the folders of classes, which belong to no class.
+    /// Records the entries next to the folders of classes, which belong to no class.
     pub fn pass_files_next_to_classes(&mut self, folder: &Path) -> Result<(), DataError> {
         for entry in entries(folder, "a folder of classes")? {
             match (is_hidden(&entry), entry.is_dir()) {
@@ -84,7 +84,7 @@ impl Census {
     /// Returns the notes for the user.
     ///
     /// # Errors
-    /// Anything that may have been meant as a sample and cannot be read; a class without images.
+    /// Returns an error if an entry may have been meant as a sample and cannot be read, or if a class has no images.
     pub fn notes(mut self) -> Result<Vec<String>, DataError> {
         self.strange.sort_unstable();
         self.passed.sort_unstable();
@@ -124,7 +124,7 @@ fn count(files: &[PathBuf]) -> String {
     }
 }
 
-/// Lists the first three, with the folders they are in.
+/// Lists the first three files, with their folders.
 fn names(files: &[PathBuf]) -> String {
     let short = |path: &PathBuf| {
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
@@ -137,15 +137,15 @@ fn names(files: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// A folder of images of one class.
+/// Folder that holds the images of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClassFolder {
-    /// Class, in one form on every system.
+    /// Class name in Unicode normal form, so that it is equal on every system.
     pub name: String,
     pub path: PathBuf,
 }
 
-/// Returns the folders in a folder, sorted by the names of their classes; hidden ones are passed over.
+/// Returns the folders in a folder, sorted by class name; hidden ones are left out.
 pub(super) fn sub_folders(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
     let mut folders = folders_in(path)?;
     if folders.is_empty() {
@@ -165,13 +165,13 @@ pub(super) fn sub_folders(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
     Ok(folders)
 }
 
-/// Returns the bytes of the name of a folder, where they are no ASCII by their numbers.
+/// Returns the name of a folder in ASCII, with other bytes escaped as numbers.
 fn bytes_of(folder: &ClassFolder) -> String {
     let name = folder.path.file_name().unwrap_or_default();
     name.as_encoded_bytes().escape_ascii().to_string()
 }
 
-/// Checks that no two classes differ in capitals only.
+/// Checks that no two class names differ only in capitalization.
 pub(super) fn differ<'a>(
     path: &Path,
     names: impl Iterator<Item = &'a str>,
@@ -192,7 +192,7 @@ pub(super) fn differ<'a>(
 /// Returns the folders in a folder, in no order.
 ///
 /// # Errors
-/// A folder that cannot be listed, a name that is not UTF-8.
+/// Returns an error if the folder cannot be listed, or a name is not UTF-8.
 pub(super) fn folders_in(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
     let entries = entries(path, "a folder with one sub-folder of images per class")?;
     let folders = entries.into_iter().filter(|entry| entry.is_dir() && !is_hidden(entry));
@@ -212,7 +212,7 @@ pub(super) fn folders_in(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
     folders.map(class).collect()
 }
 
-/// Returns the file of this path below `root`. The names may have another Unicode form on the disk.
+/// Returns the file at `path` below `root`, even if names on the disk have another Unicode form.
 pub(super) fn file_at(root: &Path, path: &Path) -> Option<PathBuf> {
     let written = root.join(path);
     if written.is_file() {
@@ -234,7 +234,8 @@ pub(super) fn file_at(root: &Path, path: &Path) -> Option<PathBuf> {
     found.is_file().then_some(found)
 }
 
-/// Returns true for a folder of classes, such as `train/`. One that holds images itself is a class of this name.
+/// Returns true if a folder holds folders of classes, as `train/` does. A folder that contains images is itself a
+/// class.
 pub(super) fn holds_classes(path: &Path) -> Result<bool, DataError> {
     if !path.is_dir() {
         return Ok(false);
@@ -244,7 +245,7 @@ pub(super) fn holds_classes(path: &Path) -> Result<bool, DataError> {
     Ok(!holds_images && entries.iter().any(|entry| entry.is_dir() && !is_hidden(entry)))
 }
 
-/// Lists a folder, in no order.
+/// Lists a folder, in arbitrary order.
 pub(in crate::data) fn entries(path: &Path, expected: &str) -> Result<Vec<PathBuf>, DataError> {
     let failed = |e| DataError::io(path, expected, e);
     std::fs::read_dir(path)
@@ -253,7 +254,7 @@ pub(in crate::data) fn entries(path: &Path, expected: &str) -> Result<Vec<PathBu
         .collect()
 }
 
-/// Returns true for entries of the system or of an unpacker: names with a dot or `__` (`__MACOSX`) in front.
+/// Returns true for hidden entries, whose names begin with a dot or with `__` (such as `__MACOSX`).
 fn is_hidden(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with('.') || name.starts_with("__")

@@ -1,19 +1,19 @@
-//! Form in which images leave their files.
+//! Form in which decoded images are stored.
 
 use super::{Orientation, StoredSize};
 use crate::data::transform::{Kernel, shorter_to};
 
-/// Size that every image is brought to once, and treatment of its orientation.
+/// Stored size of images, and treatment of their orientation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredForm {
-    /// Size after turning.
+    /// Size after turning upright.
     pub size: StoredSize,
-    /// Treatment of what a camera noted.
+    /// Treatment of the orientation that a camera recorded.
     pub orientation: Orientation,
 }
 
 impl StoredForm {
-    /// Rows and columns at which a turned image of this size is stored.
+    /// Returns rows and columns at which an image of this size, after turning, is stored.
     pub(super) fn extent(self, (height, width): (usize, usize)) -> (usize, usize) {
         match self.size {
             StoredSize::Original => (height, width),
@@ -22,7 +22,7 @@ impl StoredForm {
         }
     }
 
-    /// Kernel that brings an image to its size.
+    /// Returns the interpolation kernel that resizes to the stored size.
     pub(super) fn kernel(self) -> Kernel {
         match self.size {
             StoredSize::Shorter { kernel, .. } => kernel,
@@ -30,7 +30,7 @@ impl StoredForm {
         }
     }
 
-    /// Returns the name in digests; without orientation it is that of files as they always were.
+    /// Returns the form's name in digests. If orientation is ignored, it is the name from before that option existed.
     pub(in crate::data) fn word(self) -> String {
         let size = match self.size {
             StoredSize::Original => "None".to_owned(),

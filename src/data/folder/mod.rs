@@ -1,6 +1,6 @@
 //! Image folders.
 //!
-//! | what lies there | recognised by |
+//! | what lies there | recognized by |
 //! |---|---|
 //! | `train/CLASS/*` and `test/CLASS/*` (or `val/CLASS/*`) | the folder `train` |
 //! | Tiny-ImageNet as it is downloaded | `val/val_annotations.txt` |
@@ -8,12 +8,13 @@
 //! | DomainNet as it is downloaded | `DOMAIN_train.txt` and `DOMAIN_test.txt` |
 //! | anything undivided | the published lists of a [split](SplitSection), or a [share that is drawn](TestFraction) |
 //!
-//! Class ids are the class folders sorted by name (byte order), samples the files sorted by class, then name, so a
-//! copy of the folder on another system gives the same data set; a published list brings its own classes and order.
-//! A class may lack tests, and then has no accuracy; what is tested is trained on. Every image is resized once to its [stored size](StoredSize): a square
-//! (Pillow's bicubic, as the HGP benchmark's loader does), a shorter side with the shape kept, or not at all. A part is
-//! kept in memory if all of its images fit the budget, 4 GiB; otherwise images are decoded whenever they are read, so
-//! that memory is bounded by the budget and one image per worker (those of Parquet files are held packed, up to 16 GB).
+//! Class ids are the class folders sorted by name (byte order), samples the files sorted by class, then name, so a copy
+//! of the folder on another system gives the same data set; a published list has its own classes and order. A class
+//! without test images has no accuracy; every tested class must have training images. Every image is resized once to
+//! its [stored size](StoredSize): a square (Pillow's bicubic, as the HGP benchmark's loader does), a shorter side with
+//! the shape kept, or not at all. A part is kept in memory if all of its images fit the budget, 4 GiB; otherwise images
+//! are decoded whenever they are read, so that memory is bounded by the budget and one image per worker (those of
+//! Parquet files are held packed, up to 16 GB).
 
 mod decode;
 mod divide;
@@ -38,12 +39,12 @@ use division::Division;
 pub(super) use entries::entries;
 pub use form::StoredForm;
 
-/// Options for reading and keeping a folder.
+/// Options for reading an image folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FolderOptions {
     /// Size that every image is resized to, once.
     pub size: StoredSize,
-    /// Treatment of what cameras noted.
+    /// Treatment of the orientation that cameras recorded.
     pub orientation: Orientation,
     /// Division into training and test images; `None`: by the folders `train` and `test`.
     pub split: Option<SplitSection>,
@@ -62,7 +63,7 @@ pub struct FolderOptions {
 }
 
 impl Default for FolderOptions {
-    /// Own sizes, divided by folders, all images; 4 GiB per split.
+    /// Returns options for all images at their own sizes, divided by folders, with 4 GiB per split.
     fn default() -> Self {
         FolderOptions {
             size: StoredSize::Original,
@@ -81,8 +82,8 @@ impl Default for FolderOptions {
 /// Lists (and, within the budget, decodes) a folder.
 ///
 /// # Errors
-/// Missing folders, lists that contradict the folder, classes that differ between the splits, empty classes, damaged
-/// images, files that may be images and are not read.
+/// Returns an error if folders are missing, lists contradict the folder, the splits differ in their classes, a class is
+/// empty, an image is damaged, or a file may be an image and is not supported.
 pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> {
     if path.is_file() {
         return Err(DataError::unfit(
@@ -117,8 +118,9 @@ pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> 
     Ok(Dataset { name, train: split(train)?, test: split(test)?, class_names, notes })
 }
 
-/// Returns the owner of every image, by the folder above that of its class: numbers in the order of names. A class
-/// may keep its images one folder deeper, in `images`.
+/// Returns the owner of every image: the folder above that of its class, numbered in the order of names.
+///
+/// A class may keep its images one folder deeper, in `images`.
 fn owners<'a>(images: impl Iterator<Item = (&'a PathBuf, &'a str)>) -> Vec<u32> {
     let folder = |(path, class): (&'a PathBuf, &str)| {
         let is_named = |folder: &&Path, name: &str| {

@@ -1,4 +1,4 @@
-//! Turning of images by what their cameras noted.
+//! Turning of images upright, by the orientation that a camera recorded.
 
 use image::metadata::Orientation as Turn;
 use image::{ImageDecoder, ImageResult};
@@ -6,7 +6,7 @@ use image::{ImageDecoder, ImageResult};
 use super::Orientation;
 use super::whole::png_chunks;
 
-/// Returns how an image has to be turned.
+/// Returns the turn that makes an image upright.
 pub(super) fn turn(
     orientation: Orientation,
     decoder: &mut impl ImageDecoder,
@@ -16,12 +16,12 @@ pub(super) fn turn(
         Orientation::Ignored => None,
         Orientation::Exif => decoder.exif_metadata()?.or_else(|| late_chunk(bytes)),
     };
-    // Some writers put the name that JPEG files need in front.
+    // Some writers put the `Exif` prefix of JPEG files in front of the data.
     let exif = exif.as_deref().map(|exif| exif.strip_prefix(b"Exif\0\0").unwrap_or(exif));
     Ok(exif.and_then(Turn::from_exif_chunk).unwrap_or(Turn::NoTransforms))
 }
 
-/// Rows and columns after turning.
+/// Returns rows and columns after turning.
 pub(super) fn turned(turn: Turn, (height, width): (usize, usize)) -> (usize, usize) {
     match turn {
         Turn::Rotate90 | Turn::Rotate270 | Turn::Rotate90FlipH | Turn::Rotate270FlipH => {
@@ -33,7 +33,7 @@ pub(super) fn turned(turn: Turn, (height, width): (usize, usize)) -> (usize, usi
     }
 }
 
-/// EXIF data of a PNG file that has them behind its pixels, where a decoder has not looked yet.
+/// Returns the EXIF data behind the pixels of a PNG file, where the decoder does not look.
 fn late_chunk(bytes: &[u8]) -> Option<Vec<u8>> {
     if !bytes.starts_with(b"\x89PNG") {
         return None;

@@ -1,10 +1,10 @@
 //! Wholeness of image files.
 //!
-//! Decoders of images fill in what a cut file lacks: the rest of a JPEG becomes grey, a progressive one only coarser. A
-//! network would be trained on pixels that no camera saw, so a file must go on to the mark that ends its format. Bytes
-//! behind that mark are allowed.
+//! Decoders of images fill in what a cut file lacks: the rest of a JPEG becomes gray, and a progressive one is merely
+//! coarser. Training on such pixels would go unnoticed, so a file must reach the end marker of its format. Bytes behind
+//! the marker are allowed.
 
-/// Returns true if an image file goes on to its end. Files of formats without such a mark are left to their decoder.
+/// Returns true if an image file reaches its end marker. Formats without one are left to their decoders.
 pub(super) fn is_whole(bytes: &[u8]) -> bool {
     match bytes {
         [0xFF, 0xD8, ..] => is_whole_jpeg(bytes),
@@ -14,7 +14,9 @@ pub(super) fn is_whole(bytes: &[u8]) -> bool {
     }
 }
 
-/// Goes from marker to marker: a segment says its length, and within the scans a marker is what no image data can be.
+/// Returns true if the JPEG's markers lead to its end marker.
+///
+/// Segments give their length; within a scan, a marker is a byte pair that image data cannot contain.
 fn is_whole_jpeg(bytes: &[u8]) -> bool {
     const END: u8 = 0xD9;
     let mut at = 2;
@@ -23,9 +25,9 @@ fn is_whole_jpeg(bytes: &[u8]) -> bool {
         let Some(skipped) = rest.iter().position(|byte| *byte == 0xFF) else { return false };
         match rest[skipped + 1..] {
             [END, ..] => return true,
-            // The first of two may be filling.
+            // A marker may be preceded by fill bytes `FF`.
             [0xFF, ..] => at += skipped + 1,
-            // Stuffing, restarts and others without a segment.
+            // Stuffed bytes, restart markers and others without a segment.
             [0x00 | 0x01 | 0xD0..=0xD8, ..] => at += skipped + 2,
             [_, high, low, ..] => at += skipped + 2 + usize::from(u16::from_be_bytes([high, low])),
             [_] | [_, _] | [] => return false,
@@ -33,10 +35,10 @@ fn is_whole_jpeg(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns true for a whole container of chunks, which says its size in front.
+/// Returns true if a RIFF container is as long as its header says.
 fn is_whole_riff(rest: &[u8]) -> bool {
     let size = rest.first_chunk().map(|size| u32::from_le_bytes(*size));
-    // The size is counted from behind itself.
+    // The size does not count itself.
     size.is_some_and(|size| rest.len() - 4 >= size as usize)
 }
 
@@ -47,7 +49,7 @@ pub(super) fn png_chunks(bytes: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])>
         let (length, behind) = rest.split_first_chunk()?;
         let (name, behind) = behind.split_first_chunk()?;
         let (content, behind) = behind.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        // A checksum ends it.
+        // A checksum ends every chunk.
         let (_, behind) = behind.split_first_chunk::<4>()?;
         rest = behind;
         Some((*name, content))

@@ -7,11 +7,11 @@ use crate::scenario::{AuxiliarySection, DataSection, DataSource, Population, Sce
 impl AuxiliaryFacts {
     /// Returns the facts of a scenario before a run; `None` if it has no auxiliary samples.
     ///
-    /// Of the scenario's data `auxiliary` samples are set aside if these were listed; another data set that is present
-    /// is listed here.
+    /// `auxiliary` is the number of samples set aside from the scenario's own data, if these were listed. A separate
+    /// data set is listed here if it is present.
     ///
     /// # Errors
-    /// When their number, or that of shards, is not known.
+    /// Returns an error if the number of samples or of shards is not known, or if there are fewer samples than shards.
     pub fn from_scenario(
         scenario: &Scenario,
         auxiliary: Option<usize>,
@@ -41,7 +41,7 @@ impl AuxiliaryFacts {
     /// Checks that every shard has a sample, where the number of samples is known without opening the data.
     ///
     /// # Errors
-    /// See [`AuxiliaryFacts::of`].
+    /// Fails as [`AuxiliaryFacts::of`] does.
     pub fn check(scenario: &Scenario) -> Result<(), DataError> {
         let Some(section) = &scenario.data.auxiliary else { return Ok(()) };
         let known = nominal_samples(scenario, section);
@@ -51,7 +51,7 @@ impl AuxiliaryFacts {
     /// Returns the facts for `samples` auxiliary samples in all.
     ///
     /// # Errors
-    /// Fails if the number of shards is not given, or shards are more than samples.
+    /// Returns an error if the number of shards is not known, or if there are fewer samples than shards.
     pub fn of(
         scenario: &Scenario,
         section: &AuxiliarySection,
@@ -80,10 +80,11 @@ fn nominal_samples(scenario: &Scenario, section: &AuxiliarySection) -> Option<us
     }
 }
 
-/// Shards of clients, and whether the server has one.
+/// Returns the number of client shards, and whether the server has one in addition.
 ///
 /// # Errors
-/// When clients are always new, so that their number is unknown, and no number of shards is given.
+/// Returns an error if no number of shards is given and clients are new in every round, so that their number is
+/// unknown.
 pub(crate) fn shards(
     scenario: &Scenario,
     section: &AuxiliarySection,

@@ -9,7 +9,7 @@ impl Partitioner {
     /// Returns the rule of `[partition]` among `clients` that hold data; `seed` is `seed.partition`.
     ///
     /// # Errors
-    /// A rule that has no meaning for a whole task.
+    /// Returns an error if the rule cannot divide a whole task.
     pub fn from_scenario(
         section: &PartitionSection,
         clients: u32,
@@ -35,7 +35,7 @@ impl Partitioner {
                     "set tasks.arrival = \"client-tasks\", or choose another partition",
                 ));
             }
-            // To plan with while the data are not there, see `NaturalClients::from_scenario`.
+            // Plans use it while the data are not present, see `NaturalClients::from_scenario`.
             PartitionKind::Natural { .. } => PartitionRule::Iid,
             PartitionKind::File { .. } => {
                 return Err(DataError::unfit_at(
@@ -61,7 +61,7 @@ impl NaturalClients {
     /// Returns the clients that `[partition]` finds in the data; `None` where it divides them instead.
     ///
     /// # Errors
-    /// See [`NaturalClients::new`].
+    /// Fails as [`NaturalClients::new`] does.
     pub fn from_scenario(
         section: &PartitionSection,
         clients: u32,
@@ -79,14 +79,14 @@ impl NaturalClients {
     }
 }
 
-/// A fresh client's labels are this even where `[partition]` has no concentration (`iid`).
+/// Dirichlet concentration of a fresh client's labels if `[partition]` has none (`iid`): practically even.
 const EVEN: f64 = 1e9;
 
 impl FreshClients {
     /// Returns the stateless population of `[partition]`. It has ratios, or a concentration and `samples_per_client`.
     ///
     /// # Errors
-    /// A rule that has no meaning for single clients, or no size.
+    /// Returns an error if the rule has no meaning for single clients, or gives no size.
     pub fn from_scenario(section: &PartitionSection, seed: u64) -> Result<FreshClients, DataError> {
         let beta = match section.kind {
             PartitionKind::Dirichlet { beta } => beta,

@@ -22,7 +22,7 @@ impl Dataset {
     /// samples and without what is held out for validation, which replaces the test set if `data.evaluate` says so.
     ///
     /// # Errors
-    /// Missing or damaged data; classes too small to hold samples out.
+    /// Returns an error if data are missing or damaged, or if classes are too small to hold samples out.
     pub fn from_scenario(scenario: &Scenario, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
         Ok(Dataset::with_auxiliary(scenario, tokeniser)?.0)
     }
@@ -30,7 +30,7 @@ impl Dataset {
     /// Returns the data of a scenario, and the auxiliary samples if `[data.auxiliary]` asks for some.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`from_scenario`](Self::from_scenario) does.
     pub fn with_auxiliary(
         scenario: &Scenario,
         tokeniser: &Tokeniser,
@@ -47,26 +47,28 @@ impl Dataset {
         Ok((data.noting_untested(), auxiliary))
     }
 
-    /// Returns labels and owners of a scenario's data, and its auxiliary samples. For counting: images are neither
-    /// read nor decoded where they can be listed.
+    /// Returns labels and owners of a scenario's data, and its auxiliary samples, without decoding images.
+    ///
+    /// It serves to count samples: where images can be listed, their files are not read.
     ///
     /// # Errors
-    /// Missing or damaged data; classes too small to hold samples out.
+    /// Returns an error if data are missing or damaged, or if classes are too small to hold samples out.
     pub fn listed_from_scenario(
         scenario: &Scenario,
     ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         Dataset::listed(&scenario.data)?.split_by(scenario)
     }
 
-    /// Opens everything that `[data]` names, with labels and owners only where images can be listed.
+    /// Opens the data that `[data]` names for counting: where images can be listed, only their labels and owners are
+    /// read.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// Fails as [`open`](Self::open) does.
     pub fn listed(section: &DataSection) -> Result<Dataset, DataError> {
         Dataset::opened(section, &Tokeniser::Characters, 0)
     }
 
-    /// Applies the owners of a file, and takes out auxiliary samples (returned second) and held-out ones.
+    /// Applies the owners listed in a file, and removes auxiliary (returned second) and held-out samples.
     fn split_by(self, scenario: &Scenario) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let (section, seed) = (&scenario.data, scenario.seed.partition);
         let data = self.held_as_listed(&scenario.partition)?;
@@ -93,7 +95,7 @@ impl Dataset {
     /// Opens what `[data]` names, all of it; `tokeniser` is for text.
     ///
     /// # Errors
-    /// Missing or damaged data.
+    /// Returns an error if data are missing or damaged.
     pub fn open(section: &DataSection, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
         Dataset::opened(section, tokeniser, IN_MEMORY)
     }
@@ -160,7 +162,7 @@ impl Dataset {
     }
 }
 
-/// Decoded images are kept up to this many bytes per split.
+/// Limit of the bytes of decoded images in memory, per split.
 const IN_MEMORY: usize = 4 << 30;
 
 fn table_names(section: &DataSection) -> TableNames {
@@ -202,7 +204,7 @@ impl Tokeniser {
     /// Returns the tokenizer of a scenario's backbone.
     ///
     /// # Errors
-    /// A vocabulary that cannot be read, or has more pieces than the network knows.
+    /// Returns an error if the vocabulary cannot be read, or has more pieces than the network has embeddings.
     pub fn from_scenario(section: &BackboneSection) -> Result<Tokeniser, DataError> {
         let BackboneSection::Bert(BertSection { vocabulary, architecture, .. }) = section else {
             return Ok(Tokeniser::Characters);
@@ -243,15 +245,15 @@ fn path(section: &DataSection) -> Result<PathBuf, DataError> {
     }
 }
 
-/// Returns the training samples of every class that clients learn from, without opening data. They are those of the
-/// embedded digits, otherwise the published total spread evenly (the first classes take the rest), less what clients
-/// do not get. `None` where no size is known.
+/// Returns the training samples of every class that clients learn from, without opening data. Sizes of the embedded
+/// digits are exact; otherwise the published total is spread evenly (the first classes take the remainder). Samples
+/// that clients do not get are subtracted. `None` if no size is known.
 pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     let sizes = whole_class_sizes(section)?;
     Some(sizes.into_iter().map(|whole| section.trained_samples(whole)).collect())
 }
 
-/// Returns all training samples of every class.
+/// Returns the number of training samples of every class. None are subtracted for other purposes.
 pub(super) fn whole_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     if section.source == DataSource::Digits && section.nominal.is_none() {
         let data = Dataset::open(section, &Tokeniser::Characters).ok()?;

@@ -4,9 +4,9 @@ use crate::data::{Dataset, Split};
 use crate::scenario::{DataSection, Normalize};
 
 impl Dataset {
-    /// Returns the data set with a note if its images are floats outside 0 to 1 that are normalized again.
+    /// Adds a note if float images lie outside 0 to 1 and are to be normalized again.
     ///
-    /// Tensors that a loader normalized are such.
+    /// Images that a data loader has already normalized look like this.
     pub(super) fn noting_normalized_floats(mut self, section: &DataSection) -> Dataset {
         if section.train.normalize == Normalize::None && section.test.normalize == Normalize::None {
             return self;
@@ -23,7 +23,7 @@ impl Dataset {
     }
 }
 
-/// Returns the least and the greatest value of images of floats; `None` of other samples.
+/// Returns the smallest and largest value of float images; `None` for other samples.
 fn range(split: &Split) -> Option<(f32, f32)> {
     let mut range: Option<(f32, f32)> = None;
     for sample in 0..split.len() {

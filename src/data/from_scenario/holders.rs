@@ -1,18 +1,18 @@
-//! Owners of samples as a file lists them.
+//! Owners of samples listed in a file.
 
 use std::path::Path;
 
 use crate::data::{DataError, Dataset, Split};
 use crate::scenario::{OwnedSample, PartitionKind, PartitionSection, Unlisted};
 
-/// Owner number of a sample without owner.
+/// Owner number of a sample without an owner.
 const NO_OWNER: u32 = u32::MAX;
 
 impl Dataset {
-    /// Returns the data with the training samples' owners of the file in `[partition]`, if it names one.
+    /// Returns the data with the owners of training samples that the file of `[partition]` lists, if any.
     ///
     /// # Errors
-    /// A line for a sample that there is not; samples that no line names.
+    /// Returns an error if a line names a sample that does not exist, or a sample has no line.
     pub(super) fn held_as_listed(self, section: &PartitionSection) -> Result<Dataset, DataError> {
         let PartitionKind::File { file, unlisted, lines } = &section.kind else { return Ok(self) };
         let owners = owners(&self.train, lines, *unlisted, file)?;

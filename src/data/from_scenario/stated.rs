@@ -1,13 +1,13 @@
-//! The note about stated sizes that the data do not have.
+//! Note about stated sizes that differ from the data.
 
 use crate::data::Dataset;
 use crate::scenario::{DataSection, DataSource, NominalSizes};
 
 impl Dataset {
-    /// Returns the data set with a note if `data.nominal` states other sizes.
+    /// Adds a note if `data.nominal` states sizes that the data do not have.
     ///
-    /// Plans count stated sizes without a look at the data, except those of a play, whose stated sizes may be rough. Of
-    /// classes of unlike sizes a subset keeps an unknown number, which is not compared.
+    /// Plans rely on stated sizes without reading the data. Plays are not compared, as their stated sizes may be rough,
+    /// nor are subsets of classes that differ in size, as the number of samples they keep is unknown.
     pub(super) fn noting_other_sizes(mut self, section: &DataSection) -> Dataset {
         let Some(stated) = section.nominal.filter(|_| section.source != DataSource::Play) else {
             return self;

@@ -6,11 +6,11 @@ use crate::data::{ClassPermutation, ClientTaskRules, ClientTasks, DataError, Tas
 use crate::scenario::{ArrivalChoice, ClassOrder, PartitionKind, Scenario, SliceBy};
 
 impl TaskSequence {
-    /// Returns the tasks of a scenario for a data set of this many classes. Where clients have tasks of their own
-    /// they are over the data set of client tasks.
+    /// Returns the tasks of a scenario for a data set of this many classes. With client tasks, they are over the data
+    /// set of client tasks.
     ///
     /// # Errors
-    /// Sizes that do not fit the number of classes.
+    /// Returns an error if the sizes of tasks do not fit the number of classes.
     pub fn from_scenario(scenario: &Scenario, classes: usize) -> Result<TaskSequence, DataError> {
         let (section, seed) = (&scenario.tasks, scenario.seed.class_order);
         if let Some(rules) = ClientTaskRules::from_scenario(scenario) {
@@ -25,7 +25,7 @@ impl TaskSequence {
 }
 
 impl ClientTaskRules {
-    /// Returns the settings of a scenario whose clients have own tasks.
+    /// Returns the settings of client tasks; `None` if the scenario has none.
     pub fn from_scenario(scenario: &Scenario) -> Option<ClientTaskRules> {
         let ArrivalChoice::ClientTasks {
             classes_per_client_task,
@@ -37,7 +37,7 @@ impl ClientTaskRules {
         };
         let (share, slices) = match scenario.partition.kind {
             PartitionKind::Slices { fraction: share, by } => (share, by),
-            // Refused when the scenario is read.
+            // Other kinds were refused when the scenario was read.
             _ => (1.0, SliceBy::Stage),
         };
         Some(ClientTaskRules {

@@ -10,17 +10,17 @@ use crate::scenario::{
 /// The three pipelines of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transforms {
-    /// Local training.
+    /// Transform of training images during local training.
     pub train: Arc<Transform>,
-    /// Evaluation.
+    /// Transform of images during evaluation.
     pub test: Arc<Transform>,
-    /// Statistics passes over training images.
+    /// Transform of training images when statistics of them are computed.
     pub statistics: Arc<Transform>,
 }
 
 impl Transforms {
-    /// Returns the pipelines of `[data]`. `channels` are those the backbone reads: grey images are repeated to them;
-    /// `None` leaves images as they are.
+    /// Returns the pipelines of `[data]`. `channels` is the number that the backbone reads, to which gray images are
+    /// repeated; `None` leaves them as they are.
     pub fn from_scenario(section: &DataSection, channels: Option<usize>) -> Transforms {
         let train = Arc::new(Transform::from_scenario(&section.train, channels));
         let test = Arc::new(Transform::from_scenario(&section.test, channels));
@@ -33,7 +33,7 @@ impl Transforms {
     }
 }
 
-/// Returns the whole image at the size that `section` ends with, in `[0, 1]`.
+/// Returns the transform to the section's final size, in `[0, 1]`, without crops or augmentation.
 fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
     let kernel = section.interpolation;
     let cropped = section.size.filter(|_| section.crop != Crop::None);

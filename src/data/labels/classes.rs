@@ -1,4 +1,4 @@
-//! Classes of a data set: the labels of its training part. Its test part has no others, and may lack some.
+//! Classes of a data set: the labels of its training part. The test part has no others, and may lack some.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::joined::{FileLabels, JoinedLabels, join};
 use crate::data::{Cause, DataError};
 
-/// The classes of a data set and the class of every sample of its parts.
+/// Class names of a data set, and the class of every sample of its parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::data) struct Numbered {
     pub names: Vec<String>,
@@ -19,7 +19,8 @@ pub(in crate::data) struct Numbered {
 /// Numbers the labels of both parts, each in one or more files.
 ///
 /// # Errors
-/// No samples, a label that is no class, a class without training samples, two classes that differ in capitals only.
+/// Returns an error if there are no samples, a test label is no class, a class has no training samples, or two class
+/// names differ only in capitalization.
 pub(in crate::data) fn number(
     train: &[FileLabels<'_>],
     test: Option<&[FileLabels<'_>]>,
@@ -42,7 +43,7 @@ pub(in crate::data) fn number(
     }
     let place = train.first().map_or(Path::new(""), |file| file.place);
     differ(place, &names)?;
-    // A class without tests is trained on and has no accuracy; one that nothing is trained on is no class.
+    // A class without test samples merely has no accuracy; without training samples it is none.
     if let Some(class) = present(&rows, names.len()).iter().position(|there| !there) {
         let samples: usize = rows.iter().map(Vec::len).sum();
         let found = format!("{samples} samples, none of class `{}`", names[class]);
@@ -58,7 +59,7 @@ fn present(rows: &[Vec<u32>], classes: usize) -> Vec<bool> {
     there
 }
 
-/// Checks that no label is in the test part only.
+/// Checks that every label of the test part occurs in the training part.
 fn has_all_labels(
     (test, test_rows): (&[FileLabels<'_>], &[Vec<u32>]),
     (names, train_rows): (&[String], &[Vec<u32>]),
@@ -76,7 +77,7 @@ fn has_all_labels(
     Ok(())
 }
 
-/// Checks that no two names differ in capitals only.
+/// Checks that no two names differ only in capitalization.
 fn differ(place: &Path, names: &[String]) -> Result<(), DataError> {
     let mut small: BTreeMap<String, &String> = BTreeMap::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! Labels or owners of several files, brought together by what they mean.
+//! Labels or owners of several files, matched by name or by value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,23 +15,24 @@ pub(in crate::data) struct FileLabels<'a> {
     pub labels: &'a Labels,
 }
 
-/// Names of all labels of several files, in order, and which of them each row has.
+/// Sorted names of all labels of several files, and the label of each row.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::data) struct JoinedLabels {
     pub names: Vec<String>,
-    /// One vector per file.
+    /// Label of each row as an index into `names`, one vector per file.
     pub rows: Vec<Vec<u32>>,
-    /// True if files name their classes, so that some may have no row.
+    /// True if files name their classes, so that a name may have no row.
     pub is_named: bool,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Brings the labels of several files together: by name where files have names for their numbers, otherwise by value or
-/// as words.
+/// Joins the labels of several files.
+///
+/// They are matched by name if a file names its classes, otherwise by value if all are numbers, and as words if not.
 ///
 /// # Errors
-/// Numbers that are not whole, numbers beyond the names of their file, names that do not fit together.
+/// Returns an error if numbers are not whole or exceed the names of their file, or if names do not fit together.
 pub(in crate::data) fn join(files: &[FileLabels<'_>]) -> Result<JoinedLabels, DataError> {
     let named: Vec<_> = files.iter().filter(|file| file.labels.names.is_some()).collect();
     match named.first() {
@@ -40,7 +41,7 @@ pub(in crate::data) fn join(files: &[FileLabels<'_>]) -> Result<JoinedLabels, Da
     }
 }
 
-/// Names of one file, which are those of a file without any where all others agree.
+/// Class names of a file. A file without any takes those of another one if all others agree.
 #[derive(Clone, Copy)]
 struct LabelNames<'a> {
     place: &'a Path,
@@ -118,7 +119,7 @@ fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<JoinedLa
     Ok(JoinedLabels { names, rows, is_named: true, notes })
 }
 
-/// Returns the name of a value: a text is one, a number an index into the names of its file.
+/// Returns the name of a value: the text itself, or the name that a number indexes.
 fn named<'a>(
     value: &'a LabelValue,
     place: &Path,
@@ -181,13 +182,13 @@ fn by_spelling(files: &[FileLabels<'_>]) -> Result<JoinedLabels, DataError> {
     }
     let keys = spelled.iter().filter_map(|(spelling, ..)| match spelling {
         Spelling::Whole(whole, _) => Some(whole),
-        // Dealt with above.
+        // Fractions were refused, and words handled, before.
         Spelling::Fraction | Spelling::Word => None,
     });
     Ok(ranked(files, &keys.collect::<Vec<_>>(), None))
 }
 
-/// Orders values by their keys, which are those of all files, one file behind the other.
+/// Numbers the labels in the order of `keys`, one key per value, concatenated over the files.
 fn ranked<K: Ord + std::fmt::Display>(
     files: &[FileLabels<'_>],
     keys: &[K],

@@ -1,38 +1,38 @@
-//! Spelling of labels: which cells stand for nothing, which for a whole number, however it is written.
+//! Spelling of labels: cells that stand for a missing value, and integers in any notation.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Words that tables write where a value is missing: those that pandas reads as one.
+/// Cells that stand for a missing value, as in pandas.
 const MISSING: &[&str] = &[
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 ];
 
-/// Zeros that an exponent may put behind a number; one with more is no label.
+/// Largest exponent, up or down, with which a number can be a label.
 const MAX_SHIFT: i64 = 400;
 
-/// Returns true if a cell, without spaces around it, stands for no value.
+/// Returns true if a cell, stripped of spaces, stands for a missing value.
 pub(super) fn is_missing(cell: &str) -> bool {
     MISSING.contains(&cell)
 }
 
-/// Kind of a value that is there.
+/// Kind of a cell that has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Spelling {
-    /// A whole number, and how many zeros stand before its first digit.
+    /// Integer, and the number of padding zeros before its first digit.
     Whole(Whole, usize),
-    /// A number with a fraction, or one without end.
+    /// Number that is not whole, or infinite.
     Fraction,
     /// Anything else.
     Word,
 }
 
-/// A whole number of any size.
+/// Integer of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whole {
     negative: bool,
-    /// Without zeros in front of them.
+    /// Decimal digits without leading zeros.
     digits: String,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Whole {
 }
 
 impl Spelling {
-    /// Reads `7`, `+7`, `-7`, `007`, `7.0`, `7.`, `7e0`, `70e-1` as the number 7 (or -7).
+    /// Classifies a cell. `7`, `+7`, `007`, `7.0`, `7.`, `7e0` and `70e-1` are all the integer 7.
     pub fn of(text: &str) -> Spelling {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         if ["inf", "infinity"].contains(&unsigned.to_ascii_lowercase().as_str()) {

@@ -1,4 +1,4 @@
-//! One array of NumPy.
+//! NumPy arrays read from `.npy` data.
 //!
 //! A file is `\x93NUMPY`, two bytes of version, the length of a header, the header (a Python dictionary with `descr`,
 //! `fortran_order` and `shape`) and the values. Numbers of any width are read, and texts (`U`) as labels; pickled
@@ -13,14 +13,14 @@ use super::{ArrayError, broken};
 use crate::data::DataError;
 use crate::data::labels::{LabelReader, Labels, RowPlace};
 
-/// An array as it lies in a file.
+/// An array with its values as the file has them.
 #[derive(Clone, Debug)]
 pub(in crate::data) struct Array {
     pub(super) kind: u8,
-    /// Bytes of a value.
+    /// Bytes per value.
     pub(super) size: usize,
     big_endian: bool,
-    /// True if the first axis varies fastest.
+    /// True if the first axis varies fastest (Fortran order).
     pub(super) by_column: bool,
     pub(super) shape: Vec<usize>,
     pub(super) values: Vec<u8>,
@@ -36,7 +36,7 @@ impl Array {
     /// Reads an array of at most `limit` bytes.
     ///
     /// # Errors
-    /// No array, one of objects, fewer or more values than its shape says.
+    /// Returns an error if the data are no array or one of objects, or have fewer or more values than the shape says.
     pub fn read(source: impl Read, limit: u64) -> Result<Array> {
         let mut source = source.take(limit + 1);
         let mut head = [0; 8];
@@ -115,7 +115,7 @@ impl Array {
         })
     }
 
-    /// Returns the bytes of a value, the lowest first.
+    /// Returns the bytes of a value in little-endian order, padded with zeros.
     fn bytes(&self, place: usize) -> [u8; 8] {
         let mut bytes = [0; 8];
         let found = &self.values[place * self.size..(place + 1) * self.size];
@@ -138,7 +138,7 @@ impl Array {
     }
 
     fn signed(&self, place: usize) -> i64 {
-        // A negative number of few bytes has its sign in the highest of these.
+        // A narrower signed value has its sign bit in its own highest byte.
         let unused = 64 - 8 * self.size as u32;
         i64::from_le_bytes(self.bytes(place)) << unused >> unused
     }
@@ -147,10 +147,10 @@ impl Array {
         b"US".contains(&self.kind)
     }
 
-    /// Returns the array as rows of `width` numbers, one behind the other.
+    /// Returns the array as concatenated rows of `width` numbers.
     ///
     /// # Errors
-    /// Texts, other widths, numbers that are not finite.
+    /// Returns an error if the values are texts or not finite, or if rows have another width.
     pub fn rows(&self, width: usize) -> Result<Vec<f32>> {
         let &[rows, found] = self.shape.as_slice() else {
             let expected = format!("(rows, {width})");
@@ -175,10 +175,12 @@ impl Array {
         each.map(number).collect()
     }
 
-    /// Returns one label or owner per row, of the array `name` in a file or folder at `path`.
+    /// Returns one label or owner per row.
+    ///
+    /// `name` is the array's name, in the file or folder at `path`.
     ///
     /// # Errors
-    /// More than one per row, missing values.
+    /// Returns an error if there are several values per row, or missing ones.
     pub fn labels(&self, path: &Path, name: &str) -> std::result::Result<Labels, DataError> {
         let one = self.shape.iter().skip(1).all(|extent| *extent == 1);
         let Some(&rows) = self.shape.first().filter(|_| one) else {
@@ -201,7 +203,7 @@ impl Array {
         Ok(reader.finish())
     }
 
-    /// Returns a text of fixed size in code points or bytes, padded with zeros; `None` for invalid Unicode.
+    /// Returns a text of fixed size, stored as code points or bytes with zero padding; `None` if invalid.
     fn text(&self, place: usize) -> Option<String> {
         let bytes = &self.values[place * self.size..(place + 1) * self.size];
         if self.kind == b'S' {
@@ -218,12 +220,12 @@ impl Array {
     }
 }
 
-/// Returns the value of a key in a header, and all behind it.
+/// Returns the rest of a header from the value of a key on.
 fn value<'a>(header: &'a str, key: &str) -> Option<&'a str> {
     Some(header.split_once(&format!("'{key}':"))?.1.trim_start())
 }
 
-/// Returns the kind of values that a header describes, and all behind it.
+/// Returns the rest of a header from the type code of its values on.
 fn descr(header: &str) -> Option<&str> {
     value(header, "descr")
 }

@@ -3,43 +3,43 @@
 /// Reason why an array is not the one that a scenario needs.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::data) enum ArrayError {
-    /// Bytes that are missing, or none of NumPy's.
+    /// Missing bytes, or bytes that are not NumPy's format.
     #[error("{0}")]
     Damaged(String),
-    /// Objects of Python, which only a program can read.
+    /// Python objects, which only Python can read.
     #[error("an array of Python objects (dtype=object)")]
     Objects,
-    /// Rows of named fields, or another kind of values.
+    /// Rows of named fields, or an unknown type of values.
     #[error("{0}")]
     Kind(String),
-    /// More bits than numbers have here.
+    /// Wider values than are supported, in bits.
     #[error("values of {0} bits")]
     Bits(usize),
-    /// Another number of axes or rows.
+    /// Another number of axes or rows than expected.
     #[error("shape {found:?} instead of {expected}")]
     Shape { found: Vec<usize>, expected: String },
-    /// Rows of another width.
+    /// Rows of another width, in numbers.
     #[error("rows of {0} numbers")]
     Width(usize),
-    /// Images of another shape; `likely` is what they may be meant as.
+    /// Images of another shape than expected; `likely` is a shape that would fit.
     #[error("images of shape {found:?} instead of {expected:?} each")]
     ImageShape { found: Vec<usize>, expected: [usize; 3], likely: Option<[usize; 3]> },
-    /// Values that are no pixels.
+    /// Type of values that are no pixels.
     #[error("images of the kind {0}")]
     ImageKind(String),
     /// Several values per label.
     #[error("shape {0:?} instead of one label per row")]
     SeveralLabels(Vec<usize>),
-    /// A number that is not finite.
+    /// Number that is not finite.
     #[error("{value} in row {row}")]
     Infinite { value: f64, row: usize },
-    /// A character that does not exist.
+    /// Text with an invalid code point, in this row.
     #[error("a text that is no Unicode in row {0}")]
     NoText(usize),
 }
 
 impl ArrayError {
-    /// Returns what to do.
+    /// Returns the advice for the user.
     pub fn advice(&self) -> String {
         match self {
             ArrayError::Damaged(_) => "Write it again with numpy.save or numpy.savez".to_owned(),

@@ -1,13 +1,13 @@
-//! Images of an array, whose channels are its second or its last axis.
+//! Images in an array with their channels on the second or the last axis.
 
 use super::{Array, ArrayError};
 
-/// Values of images, one image behind the other, each in channel, row, column order.
+/// Pixels of several images, concatenated, each in channel, row, column order.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::data) enum ImageValues {
-    /// 0 to 255.
+    /// Values from 0 to 255.
     Bytes(Vec<u8>),
-    /// As the array has them.
+    /// Values as in the array.
     Floats(Vec<f32>),
 }
 
@@ -20,7 +20,7 @@ impl ImageValues {
         }
     }
 
-    /// Returns images and more of them behind; `None` if they are of two kinds.
+    /// Appends more images; `None` if one holds bytes and the other floats.
     pub fn join(self, more: ImageValues) -> Option<ImageValues> {
         match (self, more) {
             (ImageValues::Bytes(mut bytes), ImageValues::Bytes(more)) => {
@@ -36,7 +36,7 @@ impl ImageValues {
     }
 }
 
-/// Axes of the array that are an image's; gray images need none for their channel.
+/// Axes of an image in the array; gray images may lack a channel axis.
 #[derive(Clone, Copy, Debug)]
 struct ImageAxes {
     channel: Option<usize>,
@@ -59,11 +59,12 @@ impl ImageAxes {
 }
 
 impl Array {
-    /// Returns the array as images of `[channels, height, width]`. Where both orders of axes fit, bytes have their
-    /// channels last and floats first.
+    /// Returns the array as images of `[channels, height, width]`. If the shape fits both orders of axes, bytes are
+    /// taken as channels last and floats as channels first.
     ///
     /// # Errors
-    /// Other shapes; values that are neither unsigned bytes nor floats, or not finite.
+    /// Returns an error if the shape does not fit, or if values are neither unsigned bytes nor floats, or are not
+    /// finite.
     pub fn images(&self, shape: [usize; 3]) -> Result<ImageValues, ArrayError> {
         match (self.kind, self.size) {
             (b'u', 1) => Ok(ImageValues::Bytes(self.gathered(shape, |place| self.values[place])?)),
@@ -81,7 +82,7 @@ impl Array {
         }
     }
 
-    /// Returns the values in channel, row, column order; `value` is that of a place in the array.
+    /// Returns the values in channel, row, column order; `value` reads the one at an index of the array.
     fn gathered<T>(
         &self,
         shape: [usize; 3],
@@ -113,7 +114,7 @@ impl Array {
         };
         let fitting = candidates.iter().find(|axes| axes.fits(&self.shape, shape));
         fitting.copied().ok_or_else(|| {
-            // Most images have few channels and many pixels.
+            // Images have few channels and many pixels, so the likely one has the smallest channel axis.
             let likely = candidates
                 .iter()
                 .min_by_key(|axes| axes.channel.map_or(1, |axis| self.shape[axis]))
@@ -125,7 +126,7 @@ impl Array {
         })
     }
 
-    /// Returns the distance of neighbors along each axis, in values.
+    /// Returns the stride of each axis, in values.
     fn strides(&self) -> Vec<usize> {
         let count = self.shape.len();
         let mut strides = vec![1; count];

@@ -1,4 +1,4 @@
-//! NumPy's arrays by name: those of a `.npz`, or `.npy` files in a folder.
+//! NumPy arrays by name: members of a `.npz`, or `.npy` files in a folder.
 
 mod array;
 mod error;
@@ -19,38 +19,39 @@ pub(super) use array::tests;
 pub(super) use error::ArrayError;
 pub(super) use images::ImageValues;
 
-/// Arrays of one part, which are read when they are asked for.
+/// Arrays of one part of a data set, each read on request.
 #[derive(Clone, Debug)]
 pub(super) struct NamedArrays {
     path: PathBuf,
     naming: ArrayNaming,
 }
 
-/// File of the array of a name.
+/// Rule that finds the file of an array by its name.
 #[derive(Clone, Copy, Debug)]
 enum ArrayNaming {
-    /// A file of that name.
+    /// File of that name in the folder.
     Folder,
-    /// A member of a `.npz`, whose name may begin or end with that of the part.
+    /// Member of a `.npz`, with the part's name before or behind the array's.
     Packed { before: &'static str, behind: &'static str },
 }
 
 impl NamedArrays {
-    /// Returns the arrays of a folder.
+    /// Returns the arrays in a folder of `.npy` files.
     pub fn folder(path: &Path) -> NamedArrays {
         NamedArrays { path: path.to_owned(), naming: ArrayNaming::Folder }
     }
 
-    /// Returns the arrays of a `.npz`.
+    /// Returns the arrays in a `.npz`.
     pub fn packed(path: &Path) -> NamedArrays {
         NamedArrays::affixed(path, "", "")
     }
 
-    /// Returns the arrays of the training and the test part of a `.npz` that has `input` for both: `train_input` or
-    /// `input_train`. `None` if it has not.
+    /// Returns the arrays of both parts of a `.npz`; `None` if it does not have `input` for both.
+    ///
+    /// Members are named by part, `train_input` or `input_train`.
     ///
     /// # Errors
-    /// A file that is no `.npz`.
+    /// Returns an error if the file is no `.npz`.
     pub fn both(path: &Path, input: &str) -> Result<Option<(Self, Self)>, DataError> {
         let there = members(&archive(path)?);
         let has = |name: String| there.contains(&format!("{name}.npy"));
@@ -83,7 +84,7 @@ impl NamedArrays {
     /// Reads an array.
     ///
     /// # Errors
-    /// An array that is not there, or none that can be read.
+    /// Returns an error if the array is missing or cannot be read.
     pub fn array(&self, name: &str) -> Result<Array, DataError> {
         let limit = FileKind::Data.limit().0;
         match self.naming {
@@ -115,14 +116,14 @@ impl NamedArrays {
     /// Reads one label or owner per sample.
     ///
     /// # Errors
-    /// As of [`array`](Self::array); several per sample, missing values.
+    /// Fails as [`array`](Self::array) does, and if there are several values per sample or missing ones.
     pub fn labels(&self, name: &str) -> Result<Labels, DataError> {
         self.array(name)?.labels(&self.place(name), name)
     }
 }
 
 fn members(zip: &ZipArchive<BufReader<std::fs::File>>) -> Vec<String> {
-    // A name that is no text is the name of no array.
+    // A name that is not valid text cannot be that of a requested array.
     zip.file_names().filter_map(|name| name.ok().map(std::borrow::Cow::into_owned)).collect()
 }
 
@@ -136,7 +137,7 @@ fn archive(path: &Path) -> Result<ZipArchive<BufReader<std::fs::File>>, DataErro
     })
 }
 
-/// Returns the error of an array at its place.
+/// Returns the error for an array, with its place.
 pub(super) fn broken(place: &Path, error: &ArrayError) -> DataError {
     DataError::advised(place, "an array that fits", error.to_string(), error.advice())
 }

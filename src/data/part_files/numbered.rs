@@ -1,11 +1,11 @@
-//! Files of a set that number themselves, `train-00003-of-00014.parquet`: all are there, once.
+//! Files that number themselves, such as `train-00003-of-00014.parquet`. Each number must be there once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::data::{Cause, DataError};
 
-/// Returns the number of a file and the number of files, if its name has them: `train-00003-of-00014.parquet`.
+/// Returns number and count of a file named like `train-00003-of-00014.parquet`.
 pub(super) fn numbered(file: &Path) -> Option<(usize, usize)> {
     let name = file.file_name()?.to_string_lossy().into_owned();
     let (before, behind) = name.split_once("-of-")?;
@@ -14,7 +14,7 @@ pub(super) fn numbered(file: &Path) -> Option<(usize, usize)> {
     Some((number.parse().ok()?, count.parse().ok()?))
 }
 
-/// Checks that every file of a numbered set is there once: a download that was cut short has fewer.
+/// Checks that every file of a numbered set is there once, which an interrupted download would violate.
 pub(super) fn whole(files: &[PathBuf]) -> Result<(), DataError> {
     let Some(first) = files.first() else { return Ok(()) };
     let Some((_, count)) = numbered(first) else { return Ok(()) };

@@ -7,7 +7,7 @@ use rand::RngCore;
 use super::Owners;
 use crate::numerics::distributions::{dirichlet, shuffle};
 
-/// One draw of the whole task, class by class; `None` where all shares that are left vanish.
+/// Draws the owners of a whole task, class by class; `None` if all remaining shares underflow to zero.
 pub(super) fn draw(
     rng: &mut impl RngCore,
     sizes: &[usize],

@@ -6,7 +6,7 @@ use rand::RngCore;
 use super::Owners;
 use crate::numerics::distributions::{Categorical, below, dirichlet};
 
-/// Per class and position: who the sample is reserved for, if anyone.
+/// Client that each sample is reserved for, if any: per class, per position within the class.
 pub(super) type Reserved = Vec<Vec<Option<u32>>>;
 
 /// Reserves positions of classes for each client.
@@ -26,7 +26,7 @@ pub(super) fn reserve(
     let mut asked = vec![vec![0u32; clients as usize]; sizes.len()];
     for client in 0..clients as usize {
         let column: Vec<f64> = rows.iter().map(|row| row[client]).collect();
-        // A column that underflowed to nothing says nothing about the classes: all alike.
+        // A column that underflowed to zero carries no information: all classes are equally likely.
         let distribution = Categorical::new(&column)
             .or_else(|| Categorical::new(&vec![1.0; sizes.len()]))
             .expect("a task has classes");
@@ -46,7 +46,7 @@ pub(super) fn reserve(
     reserved
 }
 
-/// Gives reserved samples back to whom they are reserved for.
+/// Overwrites the owners of reserved samples with the clients that they are reserved for.
 pub(super) fn keep(reserved: &Reserved, owners: &mut Owners) {
     for (class, owners) in reserved.iter().zip(owners) {
         for (kept, owner) in class.iter().zip(owners) {

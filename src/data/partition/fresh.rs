@@ -21,11 +21,13 @@ pub enum FreshPartition {
     Dirichlet {
         /// Concentration; small is unequal.
         beta: f64,
-        /// Samples per client; all of the task when it has fewer.
+        /// Samples per client; the whole task if it has fewer.
         samples: u32,
     },
-    /// HePCo's ratios: a random `category` share of the task's classes, of each the `split` share of its
-    /// samples, thinned out from the first chosen class (1) to the last (`imbalance`).
+    /// HePCo's ratios: some classes of the task, and a share of the samples of each.
+    ///
+    /// A client holds a random fraction `category` of the task's classes, and a fraction `split` of the samples of
+    /// each, thinned out from the first chosen class (factor 1) to the last (factor `imbalance`).
     Ratios {
         /// Kappa: share of classes held, 0.6 in the paper.
         category: f64,
@@ -39,20 +41,20 @@ pub enum FreshPartition {
     },
 }
 
-/// The shards of a stateless population.
+/// Shards of a stateless population, whose clients are new in every round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FreshClients {
-    /// The rule.
+    /// Distribution of a client's samples.
     pub distribution: FreshPartition,
-    /// The partition's own seed.
+    /// Seed of the partition.
     pub seed: u64,
 }
 
-/// Separates these streams from those of [`super::Partitioner`], by `StreamKey::unit`.
+/// `StreamKey::unit` that separates these streams from those of [`super::Partitioner`].
 const FRESH: u32 = 2;
 
 impl FreshClients {
-    /// Returns the shard of `client` in a task; `by_class` are the train samples of every class id.
+    /// Returns the shard of `client` in a task; `by_class` has the training samples of every class id.
     pub fn shard(&self, view: &TaskView, client: ClientId, by_class: &[Vec<u32>]) -> Shard {
         let sizes: Vec<usize> = view.classes.iter().map(|&c| by_class[c as usize].len()).collect();
         let mut rng = self.key(view, client).rng();
@@ -67,15 +69,18 @@ impl FreshClients {
         shard.into()
     }
 
-    /// Returns the samples per class of the view, from the sizes of all class ids alone. Equal to those of
-    /// [`Self::shard`].
+    /// Returns the number of samples per class of the view, from the sizes of all class ids alone.
+    ///
+    /// The counts equal those of [`Self::shard`].
     pub fn counts(&self, view: &TaskView, client: ClientId, class_sizes: &[usize]) -> Vec<u32> {
         let sizes: Vec<usize> = view.classes.iter().map(|&c| class_sizes[c as usize]).collect();
         self.draw(&mut self.key(view, client).rng(), &sizes)
     }
 
-    /// Returns the counts that `client` reports, if they differ from [`Self::counts`]. They do with HePCo's long tail
-    /// as in three of the four data sets of its release that have one, whose reported classes keep the whole share.
+    /// Returns the counts that `client` reports, if they differ from [`Self::counts`].
+    ///
+    /// They differ with HePCo's long tail in three of the four data sets of its release that have one: a client that
+    /// reports few samples of a class still holds its whole share.
     pub fn reported(
         &self,
         view: &TaskView,
@@ -114,7 +119,7 @@ impl FreshClients {
     }
 }
 
-/// Labels one by one; a class that has no sample left drops out of the distribution.
+/// Draws labels one by one; a class without samples left drops out of the distribution.
 fn by_labels(rng: &mut impl RngCore, sizes: &[usize], beta: f64, samples: u32) -> Vec<u32> {
     let mut shares = dirichlet(rng, beta, sizes.len());
     let mut counts = vec![0u32; sizes.len()];
@@ -130,7 +135,7 @@ fn by_labels(rng: &mut impl RngCore, sizes: &[usize], beta: f64, samples: u32) -
     let total = sizes.iter().sum::<usize>().min(samples as usize);
     for _ in 0..total {
         if distribution.is_none() {
-            // What is left had underflowed to no share at all: the rest is drawn evenly.
+            // All remaining shares have underflowed to zero, so the rest is drawn evenly.
             shares.fill(1.0);
             distribution = drop_full(&mut shares, &counts);
         }
@@ -144,7 +149,7 @@ fn by_labels(rng: &mut impl RngCore, sizes: &[usize], beta: f64, samples: u32) -
     counts
 }
 
-/// HePCo (protocol-others, section 2), with the floors where the release has them.
+/// Returns HePCo's counts per class, rounded down where its release does so (protocol-others, 2).
 fn by_ratios(
     rng: &mut impl RngCore,
     sizes: &[usize],
@@ -168,12 +173,12 @@ fn by_ratios(
     counts
 }
 
-/// Returns the share of the available samples.
+/// Returns the `split` share of the available samples, rounded down.
 fn whole_share(available: f64, split: f64) -> u32 {
     floor(split * available) as u32
 }
 
-/// Returns the samples that the long tail leaves of the class at a place, before the split.
+/// Returns the samples that the long tail leaves of the class at a position, before the split.
 fn tail(place: usize, held: usize, average: f64, imbalance: f64) -> f64 {
     let depth = place as f64 / (held - 1).max(1) as f64;
     floor(average * libm::pow(imbalance, depth)) as f64

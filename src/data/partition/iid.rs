@@ -5,7 +5,7 @@ use rand::RngCore;
 use super::Owners;
 use crate::numerics::distributions::shuffle;
 
-/// Deals the shuffled task out one sample at a time, so that shards differ by at most one.
+/// Draws owners by dealing out the shuffled task in turn, so that shards differ by at most one sample.
 pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32) -> Owners {
     let total: usize = sizes.iter().sum();
     let mut deal: Vec<u32> = (0..total).map(|k| (k % clients as usize) as u32).collect();

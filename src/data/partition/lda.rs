@@ -6,13 +6,13 @@ use rand::RngCore;
 use super::Owners;
 use crate::numerics::distributions::{Categorical, dirichlet, shuffle};
 
-/// Added to what is left of a client's proportions when a class runs out, so that they never vanish.
+/// Added to a client's remaining proportions when a class runs out, so that they never all vanish.
 const FLOOR: f64 = 1e-5;
 
 /// Draws an even share of the task for each client, one client after the other.
 ///
-/// Shares differ by one at most. A client draws proportions of the classes from Dirichlet(`alpha`), and then sample
-/// by sample a class from them and a random sample of that class; a class without samples left drops out. Late
+/// Shard sizes differ by at most one. A client draws proportions of the classes from Dirichlet(`alpha`), and then
+/// sample by sample a class from them and a random sample of that class; a class without samples left drops out. Late
 /// clients get what remains.
 pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32, alpha: f64) -> Owners {
     let clients = clients as usize;

@@ -1,9 +1,9 @@
 //! Division of samples among clients: one shard per client and task, disjoint, together the whole task.
 //!
-//! A partition is drawn task by task from named streams. The draws see only the *sizes* of the classes, never
-//! pixels, so [`Partitioner::counts`] gives, without any data present, exactly the counts that
-//! [`Partitioner::shards`] will have. Neither idle clients nor the method nor the number of
-//! workers is part of a key. Fresh clients of a stateless population are in [`FreshClients`].
+//! A partition is drawn task by task from named streams. The draws see only the *sizes* of the classes, never pixels,
+//! so [`Partitioner::counts`] gives, without any data present, exactly the counts that [`Partitioner::shards`] will
+//! have. Stream keys depend neither on idle clients, nor on the method, nor on the number of workers. Fresh clients of
+//! a stateless population are in [`FreshClients`].
 //!
 //! ```
 //! use fedcast::data::{digits, ClassPermutation, TaskSequence, PartitionRule, Partitioner, TaskSizes};
@@ -35,26 +35,27 @@ use owners::{Owners, smallest_shard};
 use super::{DataError, Shard, TaskView};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// Rule that divides a task. Sections are of the HGP benchmark protocol.
+/// Rule that divides the samples of a task. Sections are those of the HGP benchmark protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartitionRule {
     /// Every client gets an equal random part.
     Iid,
-    /// Distribution-based label imbalance (section 2): for every class shares
-    /// from Dirichlet(`beta`), every sample drawn on its own from the shares.
+    /// Distribution-based label imbalance (section 2).
+    ///
+    /// For every class shares are drawn from Dirichlet(`beta`), and the owner of every single sample from these shares.
     Dirichlet {
         /// Concentration; small is unequal.
         beta: f64,
     },
-    /// Dirichlet(`beta`) shares of every class over clients below an even share (STSA and LANDER).
+    /// Dirichlet(`beta`) shares among the clients that hold less than an even share (STSA and LANDER).
     ///
-    /// Clients count as long as they hold less than an even share of the task so far; the class is cut at the
-    /// cumulative shares.
+    /// Shares are drawn for every class in turn; clients that already hold an even share of the task get none. The
+    /// class is cut at the cumulative shares.
     Capped {
         /// Concentration; small is unequal.
         beta: f64,
     },
-    /// Dirichlet(`alpha`) proportions of classes for every client, equal sizes (MFCL, FedHAF).
+    /// Dirichlet(`alpha`) proportions of classes for every client, and equal shard sizes (MFCL, FedHAF).
     Lda {
         /// Concentration; small is unequal.
         alpha: f64,
@@ -72,23 +73,23 @@ pub enum PartitionRule {
         beta: f64,
         /// Concentration of the reservation; 0.05 in the code.
         reserve_beta: f64,
-        /// Samples asked for by each client; 7 in the code.
+        /// Samples reserved for each client; 7 in the benchmark's code.
         picks: u32,
     },
 }
 
-/// Draws the shards of a run's clients.
+/// Partition rule with its limits, which draws the shards of a run's clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partitioner {
-    /// The rule.
+    /// Rule that divides a task.
     pub kind: PartitionRule,
-    /// Clients that hold data; idle ones are not counted.
+    /// Clients that hold data, without idle ones.
     pub clients: u32,
     /// The smallest acceptable shard, all classes of the task together.
     pub min_samples: u32,
-    /// Draws per task before giving up.
+    /// Number of draws per task before it gives up.
     pub attempts: u32,
-    /// The partition's own seed.
+    /// Seed of the partition.
     pub seed: u64,
 }
 
@@ -98,10 +99,13 @@ impl Partitioner {
         Partitioner { kind, clients, min_samples: 6, attempts: 9_999, seed }
     }
 
-    /// Returns the shard of every client for one task; `by_class` are the train samples of every class id.
+    /// Returns the shard of every client for one task.
+    ///
+    /// `by_class` has the training samples of every class id.
     ///
     /// # Errors
-    /// [`DataError::Infeasible`] when no draw gave every client enough samples.
+    /// Returns [`DataError::Infeasible`] if no draw gives every client enough samples, and another error if the rule
+    /// does not fit the task.
     pub fn shards(&self, view: &TaskView, by_class: &[Vec<u32>]) -> Result<Vec<Shard>, DataError> {
         let classes: Vec<&[u32]> =
             view.classes.iter().map(|&c| by_class[c as usize].as_slice()).collect();
@@ -116,11 +120,12 @@ impl Partitioner {
         Ok(shards.into_iter().map(Shard::from).collect())
     }
 
-    /// Returns the number of samples per client and class of the task, `[client][class of the view]`. It follows from
-    /// the sizes of all class ids alone: [`Partitioner::shards`] gives these on data of these sizes.
+    /// Returns the number of samples per client and class of the task, `[client][class of the view]`.
+    ///
+    /// The counts follow from the sizes of all class ids alone, and equal those of [`Partitioner::shards`].
     ///
     /// # Errors
-    /// As [`Partitioner::shards`].
+    /// Fails as [`Partitioner::shards`] does.
     pub fn counts(
         &self,
         view: &TaskView,
@@ -134,7 +139,7 @@ impl Partitioner {
         Ok(counts)
     }
 
-    /// Returns the largest minimum shard of the draws of this task.
+    /// Returns the size of the smallest shard in the best draw of this task.
     fn best(&self, view: &TaskView, sizes: &[usize]) -> u32 {
         let drawn = (0..self.attempts.max(1)).filter_map(|at| self.attempt(view, sizes, at));
         drawn.map(|owners| smallest_shard(&owners, self.clients)).max().unwrap_or(0)
@@ -155,7 +160,7 @@ impl Partitioner {
         Err(self.infeasible(view, sizes, best))
     }
 
-    /// One draw; `None` when it left a class without an owner.
+    /// Draws once; `None` if a class is left without an owner.
     fn attempt(&self, view: &TaskView, sizes: &[usize], attempt: u32) -> Option<Owners> {
         let task = StreamKey::new(self.seed, Domain::Partition).task(u32::from(view.task.0));
         let rng = &mut task.step(u64::from(attempt)).rng();
@@ -170,7 +175,7 @@ impl Partitioner {
                 quantity::draw(rng, sizes, self.clients, classes)
             }
             PartitionRule::Extended { beta, reserve_beta, picks } => {
-                // The reservation is drawn once per task, before and apart from the attempts.
+                // Reserved samples are drawn once per task and from a separate stream, so that all attempts share them.
                 let once = &mut task.unit(RESERVATION).rng();
                 let kept = extended::reserve(once, sizes, self.clients, reserve_beta, picks);
                 let mut owners = dirichlet::draw(rng, sizes, self.clients, beta);
@@ -180,7 +185,7 @@ impl Partitioner {
         }
     }
 
-    /// Refuses what can be refused without drawing.
+    /// Checks what can be refused without drawing.
     fn check(&self, view: &TaskView, sizes: &[usize]) -> Result<(), DataError> {
         let refuse = |what: String, advice: &str| {
             let key = match self.kind {
@@ -279,7 +284,7 @@ impl Partitioner {
     }
 }
 
-/// Separates the reservation's stream from those of the attempts, by `StreamKey::unit`.
+/// `StreamKey::unit` that separates the stream of reserved samples from those of the attempts.
 const RESERVATION: u32 = 1;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::data::{DataError, Shard, Split, TaskView};
 pub use crate::scenario::Leftover;
 
-/// Clients by natural owners: the owners with most samples are clients, the first one holds most.
+/// Clients that are natural owners in the data. By default client 0 is the owner with most samples.
 #[derive(Clone, Debug)]
 pub struct NaturalClients {
     /// Client of every sample.
@@ -20,15 +20,18 @@ pub struct NaturalClients {
 struct HeldSample {
     sample: u32,
     client: usize,
-    /// Class of the task that it is of.
+    /// Index of its class among those of the task.
     class: usize,
 }
 
 impl NaturalClients {
-    /// Returns the owners of a split as clients; each must hold `min_samples` of all tasks together.
+    /// Makes clients of the owners with most samples, the largest first.
+    ///
+    /// Owners beyond the number of clients are left out, or merged into the smallest clients, as `rest` says. Each
+    /// client must hold `min_samples` samples over all tasks.
     ///
     /// # Errors
-    /// Data without owners, with fewer of them than clients, or with too little for one of them.
+    /// Returns an error if the data have no owners or fewer than clients, or if a client has too few samples.
     pub fn new(
         split: &Split,
         clients: u32,
@@ -77,10 +80,10 @@ impl NaturalClients {
         Ok(NaturalClients { client_of, labels: split.labels().to_vec(), clients })
     }
 
-    /// Returns the owners of a split as clients of the same numbers; samples of others have no client.
+    /// Makes clients of the owners with the same numbers; samples of other owners have no client.
     ///
     /// # Errors
-    /// Data without owners, too little for one of them.
+    /// Returns an error if a client has fewer than `min_samples` samples.
     pub fn listed(
         split: &Split,
         clients: u32,
@@ -104,7 +107,7 @@ impl NaturalClients {
         Ok(NaturalClients { client_of, labels: split.labels().to_vec(), clients })
     }
 
-    /// Returns the shard of every client for one task. A client may hold nothing of a task.
+    /// Returns the shard of every client for one task. Shards may be empty.
     pub fn shards(&self, view: &TaskView) -> Vec<Shard> {
         let mut shards = vec![Vec::new(); self.clients as usize];
         self.held(view).for_each(|held| shards[held.client].push(held.sample));
@@ -118,7 +121,7 @@ impl NaturalClients {
         counts
     }
 
-    /// Returns all samples of a task that any client holds, ascending.
+    /// Returns the samples of a task that have a client, ascending.
     fn held(&self, view: &TaskView) -> impl Iterator<Item = HeldSample> {
         let classes: BTreeMap<u32, usize> = view.classes.iter().copied().zip(0..).collect();
         let samples = self.client_of.iter().zip(&self.labels).zip(0u32..);

@@ -1,6 +1,6 @@
 //! Owners of the samples of a task.
 
-/// The owner of every sample: per class of the task, per position within the class.
+/// Client of every sample: per class of the task, per position within the class.
 pub(super) type Owners = Vec<Vec<u32>>;
 
 /// Returns the number of samples of the client that holds the fewest.

@@ -5,8 +5,8 @@ use rand::RngCore;
 use super::Owners;
 use crate::numerics::distributions::{below, choose};
 
-/// Draws owners after every client has chosen `classes` different classes. Every sample of a class goes to one of the
-/// clients that chose it, all equally likely. `None` if no client chose some class.
+/// Draws the owners of a task: every client chooses `classes` different classes. Every sample of a class goes to one of
+/// the clients that chose it, with equal probability. `None` if no client chose some class.
 pub(super) fn draw(
     rng: &mut impl RngCore,
     sizes: &[usize],

@@ -1,12 +1,11 @@
-//! Smallest change that makes an impossible partition possible, found by drawing. It is a change of `[partition]` or
-//! of the clients.
+//! Search for a small change of `[partition]` or of the clients that makes a partition feasible.
 
 use std::fmt;
 
 use super::{DataError, PartitionRule, Partitioner};
 use crate::data::TaskSequence;
 
-/// A change that was tried on every task, as the key of a scenario.
+/// Change of a scenario key that was tried on every task.
 #[derive(Clone, Debug, PartialEq)]
 enum Remedy {
     MinSamples(u32),
@@ -33,15 +32,16 @@ impl fmt::Display for Remedy {
 /// Concentrations that are tried, from uneven to even.
 const CONCENTRATIONS: [f64; 10] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
-/// Draws of a candidate, at most.
+/// Largest number of draws per candidate and task.
 const MOST_DRAWS: u32 = 200;
 
 /// Samples that are dealt for a candidate and numbers that are drawn for it, about.
 const DEALT: usize = 2_000_000;
 
 impl Partitioner {
-    /// Returns the error with one change as its advice that was tried on every task and divides it. It stays as it is
-    /// where none was found.
+    /// Returns the error with a change as its advice that makes the partition feasible.
+    ///
+    /// The change was tried on every task. If none was found, the error stays as it is.
     pub fn advised(
         &self,
         mut error: DataError,
@@ -56,7 +56,9 @@ impl Partitioner {
         error
     }
 
-    /// Returns the first change that divides all tasks, the smallest ones first.
+    /// Returns the first change that divides all tasks.
+    ///
+    /// It tries a lower minimum, more even draws, fewer clients, and last no minimum at all.
     fn remedy(&self, task_sequence: &TaskSequence, class_sizes: &[usize]) -> Option<Remedy> {
         let samples: usize = class_sizes.iter().sum();
         let drawn = class_sizes.len().saturating_mul(self.clients as usize);
@@ -76,7 +78,8 @@ impl Partitioner {
         found.map(|(remedy, _)| remedy)
     }
 
-    /// Returns the minimum that the best draws of all tasks keep, if it is one.
+    /// Returns the change to the minimum that the best draws of all tasks reach. There is none if that is zero, or no
+    /// lower than now.
     fn lower_minimum(
         &self,
         task_sequence: &TaskSequence,
@@ -88,7 +91,7 @@ impl Partitioner {
         let any = Partitioner { min_samples: 0, ..self.clone() };
         let smallest = task_sequence.tasks.iter().map(|view| {
             let sizes: Vec<usize> = view.classes.iter().map(|&c| class_sizes[c as usize]).collect();
-            // What cannot be drawn at all has no smallest shard.
+            // A rule that cannot be drawn at all has no smallest shard.
             any.check(view, &sizes).map_or(0, |()| any.best(view, &sizes))
         });
         let least = smallest.min().unwrap_or(0);
@@ -101,7 +104,7 @@ impl Partitioner {
         }
     }
 
-    /// Returns the rule with more even draws, or with samples reserved for every client.
+    /// Returns changes to more even draws, or to samples reserved for every client.
     fn more_even(&self) -> Vec<(Remedy, Partitioner)> {
         let with =
             |remedy: Remedy, kind: PartitionRule| (remedy, Partitioner { kind, ..self.clone() });
@@ -135,7 +138,7 @@ impl Partitioner {
         }
     }
 
-    /// Nine tenths of the clients, eight, and so on.
+    /// Returns changes to nine tenths of the clients, to eight tenths, and so on.
     fn fewer_clients(&self) -> Vec<(Remedy, Partitioner)> {
         let tenths = (1..10)
             .rev()

@@ -7,10 +7,10 @@ use super::{Part, PartFile};
 use crate::data::DataError;
 use crate::data::store::Store;
 
-/// Names that a message shows.
+/// Number of names that a message shows.
 const SHOWN: usize = 8;
 
-/// Columns of the first file of the training part that has names for them.
+/// Columns of the first file of the training part that names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::data) struct Reference {
     pub place: PathBuf,
@@ -37,10 +37,10 @@ impl Reference {
     }
 }
 
-/// Brings the numbers of all rows into the order of the training part's columns. Returns what people should know.
+/// Reorders the numbers of all rows as the training part's columns. Returns notes for the user.
 ///
 /// # Errors
-/// A file that lacks a column, or has another one.
+/// Returns an error if a file lacks a column or has another one.
 pub(super) fn align(train: &mut Part, test: Option<&mut Part>) -> Result<Vec<String>, DataError> {
     let mut parts: Vec<&mut Part> = [Some(train), test].into_iter().flatten().collect();
     let first = parts.iter().flat_map(|part| &part.files).find_map(|file| {
@@ -81,7 +81,7 @@ pub(super) fn align(train: &mut Part, test: Option<&mut Part>) -> Result<Vec<Str
     Ok(notes)
 }
 
-/// Returns the place in this file of every column of the reference.
+/// Returns the position in this file of every column of the reference.
 fn order(
     file: &PartFile,
     columns: &[String],

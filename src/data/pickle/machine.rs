@@ -1,4 +1,4 @@
-//! Machine of pickles: a stack, marks in it, and remembered values.
+//! Virtual machine for pickles: a stack, marks in it, and a memo.
 
 use std::collections::BTreeMap;
 use std::io::Result;
@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use super::{PickleValue, unknown, wrong};
 
-/// Limit of how often a container is put into another. Each may be one level more, and values are freed level by
-/// level on the stack of the thread.
+/// Limit of how often containers are put into containers.
+///
+/// Each time may add a level of nesting, and values are dropped recursively, level by level, on the thread's stack.
 const NESTED: usize = 1_000;
 
 /// Machine that runs a pickle's program.
@@ -15,12 +16,12 @@ pub(super) struct PickleMachine<'a> {
     bytes: &'a [u8],
     at: usize,
     stack: Vec<PickleValue>,
-    /// Heights of the stack.
+    /// Heights of the stack at which marks were set.
     marks: Vec<usize>,
     memo: BTreeMap<u32, PickleValue>,
-    /// Values that were to be remembered: the number of the next one, where a pickle does not say it.
+    /// Number of memoized values: the index of the next one if an opcode does not give it.
     remembered: u64,
-    /// Containers that others were put into.
+    /// Number of times that a container was put into another.
     nested: usize,
 }
 
@@ -40,7 +41,7 @@ impl<'a> PickleMachine<'a> {
         Ok(taken)
     }
 
-    /// Reads a number of `count` bytes, the lowest first.
+    /// Reads a little-endian number of `count` bytes.
     fn number(&mut self, count: usize) -> Result<u64> {
         let bytes = self.take(count)?.iter().rev();
         Ok(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -53,7 +54,7 @@ impl<'a> PickleMachine<'a> {
         std::str::from_utf8(&line[..line.len() - 1]).map_err(|_| wrong("a name that is no text"))
     }
 
-    /// Reads the number of a place to keep values at, in letters.
+    /// Reads an index into the memo, written in decimal.
     fn place(&mut self) -> Result<u64> {
         let line = self.line()?;
         line.parse().map_err(|_| wrong(format!("the place `{line}`")))
@@ -74,7 +75,7 @@ impl<'a> PickleMachine<'a> {
         Ok(values)
     }
 
-    /// Counts that these are put into a container.
+    /// Counts the containers among values that are put into a container.
     fn nest(&mut self, values: &[PickleValue]) -> Result<()> {
         let is_container = |value: &PickleValue| {
             use PickleValue::{Dict, List, Made, Tuple};
@@ -100,7 +101,7 @@ impl<'a> PickleMachine<'a> {
         Ok(())
     }
 
-    /// One opcode; the value at the end.
+    /// Executes one opcode. Returns the result of the pickle after its last one.
     pub fn step(&mut self) -> Result<Option<PickleValue>> {
         let place = self.at;
         match self.take(1)?[0] {
@@ -153,7 +154,7 @@ impl<'a> PickleMachine<'a> {
                 }
                 self.stack.push(PickleValue::Bytes(line.as_bytes().into()));
             }
-            // The length of a frame, which are for readers of streams.
+            // Frame lengths matter only to readers of streams.
             0x95 => {
                 self.take(8)?;
             }
@@ -166,7 +167,7 @@ impl<'a> PickleMachine<'a> {
                 let length = self.number(4)?;
                 self.push_bytes(length)?;
             }
-            // Texts, bytes and arrays of bytes with a length of eight bytes.
+            // Texts, bytes and byte arrays whose length has eight bytes.
             0x8d | 0x8e | 0x96 => {
                 let length = self.number(8)?;
                 self.push_bytes(length)?;
@@ -312,8 +313,9 @@ fn pairs(values: Vec<PickleValue>) -> Result<Vec<(PickleValue, PickleValue)>> {
 /// Prefix of the name of an array's type.
 const DTYPE: &str = "numpy dtype";
 
-/// Returns the value of a call. It is an array, the type of one with its letters, or bytes that Python 3 wrote for
-/// Python 2.
+/// Returns the result of a call: an array, an array's type with its code, or bytes.
+///
+/// Python 3 writes bytes for Python 2 as a call, too.
 fn made(called: &PickleValue, arguments: &PickleValue) -> Result<PickleValue> {
     let (PickleValue::Name(name), PickleValue::Tuple(arguments)) = (called, arguments) else {
         return Err(wrong("a call of no name"));
@@ -324,12 +326,12 @@ fn made(called: &PickleValue, arguments: &PickleValue) -> Result<PickleValue> {
             let name = format!("numpy dtype {}", String::from_utf8_lossy(letters)).into();
             PickleValue::Made { name, state }
         }
-        // Latin letters for bytes.
+        // Bytes written as Latin-1 text.
         ("_codecs encode", [PickleValue::Bytes(text), ..]) => {
             let text = String::from_utf8_lossy(text);
             PickleValue::Bytes(text.chars().map(|letter| u32::from(letter) as u8).collect())
         }
-        // Protocol 5 makes an array at once, in a call; its order is "C" where it lies by rows.
+        // Protocol 5 makes an array in one call; the order is "C" if rows are contiguous.
         (_, [bytes @ PickleValue::Bytes(_), kind, shape, PickleValue::Bytes(order)])
             if name.ends_with(" _frombuffer") =>
         {

@@ -1,9 +1,8 @@
 //! Python's pickles, as far as data sets are kept in them: lists, dictionaries, texts, numbers and NumPy's arrays.
 //!
-//! A pickle is a program for a machine with a stack. This one only builds values: anything that a pickle asks to
-//! import or to call stays the name of it, so reading one from a stranger runs nothing. Only what it holds is copied,
-//! and a value that is remembered is shared. Opcodes of protocols 0 to 5 that such files use are known; any other is
-//! an error.
+//! A pickle is a program for a machine with a stack. This reader only builds values: anything that a pickle asks to
+//! import or to call is kept as its name, so that an untrusted file cannot run code. Memoized values are shared, not
+//! copied. The opcodes of protocols 0 to 5 that such files use are supported; any other is an error.
 
 mod machine;
 #[cfg(test)]
@@ -14,10 +13,10 @@ use std::rc::Rc;
 
 use machine::PickleMachine;
 
-/// Value of a pickle.
+/// Value built by a pickle.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PickleValue {
-    /// `None`, a number with a fraction: nothing that data are made of.
+    /// `None` or a number with a fraction, which data do not consist of.
     Other,
     Bool(bool),
     Int(i64),
@@ -26,9 +25,9 @@ pub(super) enum PickleValue {
     List(Rc<Vec<PickleValue>>),
     Tuple(Rc<Vec<PickleValue>>),
     Dict(Rc<Vec<(PickleValue, PickleValue)>>),
-    /// `module name`.
+    /// Imported name, as `module name`.
     Name(Rc<str>),
-    /// Result of calling a name with arguments, and the state that it was given.
+    /// Result of calling a name with arguments, and the state set afterwards.
     Made {
         name: Rc<str>,
         state: Rc<PickleValue>,
@@ -36,14 +35,14 @@ pub(super) enum PickleValue {
 }
 
 impl PickleValue {
-    /// Returns the value of a key.
+    /// Returns the value of a key, if this is a dictionary that has it.
     pub fn get(&self, key: &str) -> Option<&PickleValue> {
         let PickleValue::Dict(pairs) = self else { return None };
         let is_key = |(found, _): &&(PickleValue, PickleValue)| matches!(found, PickleValue::Bytes(text) if **text == *key.as_bytes());
         pairs.iter().rev().find(is_key).map(|(_, value)| value)
     }
 
-    /// Whole numbers of a list.
+    /// Returns the integers of a list, if this is one.
     pub fn ints(&self) -> Option<Vec<i64>> {
         let PickleValue::List(list) = self else { return None };
         let int =
@@ -51,7 +50,7 @@ impl PickleValue {
         list.iter().map(int).collect()
     }
 
-    /// Texts of a list.
+    /// Returns the texts of a list, if this is one.
     pub fn texts(&self) -> Option<Vec<String>> {
         let PickleValue::List(list) = self else { return None };
         let text = |value: &PickleValue| match value {
@@ -61,9 +60,9 @@ impl PickleValue {
         list.iter().map(text).collect()
     }
 
-    /// Shape and bytes of an array of bytes (`u1`) in rows.
+    /// Returns shape and bytes of an array of unsigned bytes (`u1`) in row order, if this is one.
     pub fn byte_array(&self) -> Option<(Vec<usize>, &[u8])> {
-        // The state of an array: version, shape, type, whether by columns, bytes.
+        // State of an array: version, shape, type, whether in Fortran order, bytes.
         let PickleValue::Made { name, state } = self else { return None };
         let PickleValue::Tuple(state) = state.as_ref() else { return None };
         let [
@@ -91,7 +90,7 @@ fn wrong(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidData, what.into())
 }
 
-/// Returns the error for an opcode or a protocol that is not known, in a file that may be whole.
+/// Returns the error for an unknown opcode or protocol; the file itself may be intact.
 fn unknown(what: String) -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }
@@ -99,8 +98,8 @@ fn unknown(what: String) -> Error {
 /// Reads the value of a pickle.
 ///
 /// # Errors
-/// Bytes that end too early, a program that does not fit its stack; [`ErrorKind::Unsupported`] for an opcode that is
-/// not known.
+/// Returns an error if bytes end too early, or if the program does not fit its stack; [`ErrorKind::Unsupported`] for an
+/// unknown opcode.
 pub(super) fn read(bytes: &[u8]) -> Result<PickleValue> {
     let mut machine = PickleMachine::new(bytes);
     loop {

@@ -1,4 +1,4 @@
-//! Rows of NumPy's arrays.
+//! Rows of NumPy arrays.
 
 use super::{FileRows, PartRole, TableNames};
 use crate::data::DataError;

@@ -1,4 +1,4 @@
-//! Rows of a Parquet or an Arrow file: a column of lists, or every column but those of labels and owners.
+//! Rows of a Parquet or Arrow file: a column of lists, or all columns except labels and owners.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(super) fn read(
     let header = Header::read(path, &columns, names, which)?;
     let labels = table.labels(&columns[header.label])?;
     let owners = header.client.map(|client| table.labels(&columns[client])).transpose()?;
-    // Not by the count in the file's foot: that may say anything.
+    // The row count in the file's footer may be wrong, so it is not trusted.
     let rows = labels.len();
     let mut values = vec![0.0; rows * names.width];
     let of_row = header.names(&columns);
@@ -38,7 +38,7 @@ pub(super) fn read(
     Ok(FileRows { values, labels, owners, columns: Some(of_row), notes: header.notes })
 }
 
-/// Rows that are lists in one column.
+/// Reads rows that are lists in one column.
 fn lists(
     table: &ColumnarFile,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Rows of a CSV file with a header: the columns of labels and owners by name, every other one is of the row.
+//! Rows of a CSV file with a header. Labels and owners are columns given by name; all others form the row.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Columns of a table with names: which one is the label, which the owner, and which are the numbers of a row.
+//! Columns of a table by their role: label, owner, or number of the row.
 
 use std::path::Path;
 
@@ -6,24 +6,23 @@ use super::{PartRole, TableNames};
 use crate::data::parts::Reference;
 use crate::data::{DataError, column_rules};
 
-/// Places of the columns of a table.
+/// Positions of a table's columns, by role.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub label: usize,
     /// Column of owners; `None` if owners are not requested, and in a test part.
     pub client: Option<usize>,
-    /// Columns that are the numbers of a row, in the order of the file.
+    /// Columns that hold the numbers of a row, in file order.
     pub of_row: Vec<usize>,
-    /// Notes for the user: what is left out.
+    /// Notes for the user about columns that are left out.
     pub notes: Vec<String>,
 }
 
 impl Header {
-    /// Sorts the columns of a file.
+    /// Assigns roles to the columns of a file.
     ///
     /// # Errors
-    /// A column that is missing or there twice; another number of columns than the scenario says, or other ones than
-    /// the file before has.
+    /// Returns an error if a column is missing or named twice, or if the width of a row differs from the scenario's.
     pub fn read(
         path: &Path,
         columns: &[String],
@@ -68,7 +67,7 @@ impl Header {
         self.of_row.iter().map(|at| columns[*at].clone()).collect()
     }
 
-    /// Rows of another width than the scenario says.
+    /// Returns the error for rows of another width than the scenario says.
     fn wide(&self, path: &Path, columns: &[String], names: &TableNames) -> DataError {
         let found = self.of_row.len();
         let named = self.names(columns);
@@ -87,8 +86,9 @@ impl Header {
     }
 }
 
-/// Returns true for a column that a program adds to count rows: pandas' without a name, which it reads again as
-/// `Unnamed: 0` and writes to Parquet as `__index_level_0__`.
+/// Returns true for an index column, which counts rows.
+///
+/// Pandas writes it without a name, which it reads again as `Unnamed: 0`, and names it `__index_level_0__` in Parquet.
 fn is_index(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let level = name.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
@@ -113,7 +113,7 @@ fn lacking(path: &Path, columns: &[String], name: &str) -> DataError {
     )
 }
 
-/// Returns the first columns of a header.
+/// Returns the first column names of a header, for errors.
 fn shortened(columns: &[String]) -> String {
     let mut names: Vec<&str> = columns.iter().take(8).map(String::as_str).collect();
     if columns.len() > names.len() {

@@ -7,9 +7,9 @@
 //! | `.npz`, a folder of `.npy` | an array `(rows, width)` | arrays by name |
 //!
 //! A folder holds one or more files, or a folder of arrays, per part: `train.csv` and `test.csv` (or `val.csv`),
-//! `train-00000-of-00002.parquet`, `train/features.npy`; or `save_to_disk` wrote it (`.arrow`). One file alone is
-//! undivided, but for a `.npz` with the arrays of both parts (`features_train` or `train_features`).
-//! Rows are not transformed: with `backbone.kind = "pixels"` they are the features.
+//! `train-00000-of-00002.parquet`, `train/features.npy`; or `save_to_disk` wrote it (`.arrow`). A single file is
+//! undivided, unless it is a `.npz` with the arrays of both parts (`features_train` or `train_features`). Rows are not
+//! transformed: with `backbone.kind = "pixels"` they are the features.
 
 mod arrays;
 mod columnar_file;
@@ -32,7 +32,7 @@ use super::{Cause, DataError, Dataset, TestFraction};
 pub use rows::TableNames;
 use rows::{FileRows, PartRole, wide};
 
-/// Files of tables.
+/// File forms that hold tables.
 const FORMS: FileForms = FileForms {
     endings: &["csv", "parquet", "npz"],
     arrays: true,
@@ -44,8 +44,8 @@ const FORMS: FileForms = FileForms {
 /// Reads a file or a folder of tables.
 ///
 /// # Errors
-/// Files and columns that are missing, rows of another width, values that are no finite numbers, labels and columns that
-/// do not fit together.
+/// Returns an error if files or columns are missing, rows have another width, values are not finite numbers, or labels
+/// and columns do not fit together.
 pub fn open(
     path: &Path,
     names: &TableNames,
@@ -74,7 +74,9 @@ pub fn open(
     DatasetParts { name, train, test, notes }.into_dataset(share)
 }
 
-/// Reads the files of a part. `reference` becomes the columns of the first file that has names for them.
+/// Reads the files of a part.
+///
+/// `reference` is set to the columns of the first file that names them, if it is still empty.
 fn read_all(
     files: Vec<PathBuf>,
     role: PartRole,
@@ -130,7 +132,7 @@ fn read(
     }
 }
 
-/// Checks what the files hold and puts their rows one behind the other.
+/// Checks the content of the files and concatenates their rows.
 fn part(
     files: Vec<(PathBuf, FileRows)>,
     names: &TableNames,
@@ -142,10 +144,10 @@ fn part(
     for (place, rows) in files {
         check(&place, &rows, width)?;
         let FileRows { values: of_file, labels, owners, columns, notes: said } = rows;
-        // Once of all files of a part.
+        // A note that several files share is given once.
         let new = said.into_iter().filter(|said| known.insert(said.clone()));
         notes.extend(new.map(|said| format!("{}: {said}", place.display())));
-        // Of one file nothing is copied.
+        // Rows of a single file are moved, not copied.
         match values.is_empty() {
             true => values = of_file,
             false => values.extend(of_file),
@@ -155,7 +157,7 @@ fn part(
     Ok(Part { files: found, samples: Store::Rows { values, width } })
 }
 
-/// Checks that a file has a label and an owner for every row, and finite numbers only.
+/// Checks that a file has a label and an owner for every row, and only finite numbers.
 fn check(path: &Path, rows: &FileRows, width: usize) -> Result<(), DataError> {
     let FileRows { values, labels, owners, .. } = rows;
     let count = labels.len();

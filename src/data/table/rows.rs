@@ -1,29 +1,29 @@
-//! Rows of one file, and what to look for in it.
+//! Rows of one file, and the names of what to read from it.
 
 use std::path::Path;
 
 use crate::data::DataError;
 use crate::data::labels::Labels;
 
-/// Columns or arrays of a table.
+/// Names of the columns or arrays of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableNames {
-    /// Numbers in a row.
+    /// Number of values in a row.
     pub width: usize,
-    /// The column or array of rows.
+    /// Name of the column or array of rows.
     pub input: String,
-    /// The column or array of labels.
+    /// Name of the column or array of labels.
     pub label: String,
-    /// The column or array of owners.
+    /// Name of the column or array of owners.
     pub client: Option<String>,
 }
 
 /// Role of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartRole {
-    /// Its rows have owners, where the scenario asks for them.
+    /// Training part. Its rows have owners if the scenario asks for them.
     Train,
-    /// Rows without owners: a column of owners may be there or not.
+    /// Test part. Its rows have no owners; a column of owners is ignored.
     Test,
 }
 
@@ -32,13 +32,13 @@ pub(super) struct FileRows {
     pub values: Vec<f32>,
     pub labels: Labels,
     pub owners: Option<Labels>,
-    /// Names of the numbers of a row, where they have any.
+    /// Names of the numbers in a row, if the file has any.
     pub columns: Option<Vec<String>>,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Lists of another width than the scenario says.
+/// Returns the error for lists of another width than the scenario says.
 pub(super) fn wide(path: &Path, names: &TableNames, found: usize) -> DataError {
     DataError::advised(
         path,

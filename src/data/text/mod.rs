@@ -1,4 +1,4 @@
-//! Text: plays as labelled windows of characters, and how characters become tokens.
+//! Text data: plays as labeled windows of characters, and tokenizers.
 
 pub(crate) mod play;
 mod tokeniser;

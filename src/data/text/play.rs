@@ -1,10 +1,10 @@
 //! Data set of a play: the next character of a speech is the class.
 //!
-//! The file is plain text in blocks with an empty line between them; the first line of a block is a speaker's name
-//! and a colon, the others are said. A block without a name goes on with the last speaker. A speaker's blocks in the
-//! whole play are one text. From it, every `stride` characters, comes a sample: the characters before are what is
-//! seen, the next one is the class. The last part of every speaker's text is for tests, so that nothing is tested
-//! that a neighbor was trained on word for word; all speakers are tested, whether a client or not.
+//! The file is plain text in blocks separated by empty lines; the first line of a block is a speaker's name and a
+//! colon, the other lines are spoken. A block without a name continues the last speaker's. All blocks of a speaker form
+//! one text. Every `stride` characters it gives a sample: the preceding characters are the input, the next one is the
+//! class. The last part of every speaker's text is for tests, so that test samples hardly overlap training samples; all
+//! speakers are tested, also those that are no client.
 //!
 //! Classes are the most frequent characters of the training samples, the most frequent one first; samples of others
 //! are left out. Speakers are numbered by how much they say, those who say most first.
@@ -20,20 +20,20 @@ use crate::data::{DataError, Dataset, Split};
 /// Options for reading a play.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlayOptions {
-    /// Characters that are seen.
+    /// Number of preceding characters that form the input.
     pub context: usize,
-    /// Characters from one sample to the next.
+    /// Distance between two samples, in characters.
     pub stride: usize,
     /// Number of classes: the most frequent characters.
     pub symbols: usize,
     /// True if capitals count as small letters.
     pub lowercase: bool,
-    /// Share of a speaker's text that is tested, the last.
+    /// Fraction of a speaker's samples that are tested: the last ones.
     pub test: f64,
 }
 
 impl PlayOptions {
-    /// Tokens of a sample.
+    /// Returns the number of tokens of a sample.
     pub fn length(&self) -> usize {
         self.context + Tokeniser::FRAME
     }
@@ -45,7 +45,7 @@ const EXPECTED: &str =
 /// Reads a play.
 ///
 /// # Errors
-/// A file that cannot be read, is no text or no play, or has fewer different characters than classes are asked for.
+/// Returns an error if the file cannot be read, is no text or no play, or has fewer distinct characters than `symbols`.
 pub fn open(
     path: &Path,
     options: &PlayOptions,
@@ -97,7 +97,7 @@ pub fn open(
     })
 }
 
-/// Positions of the next characters in a speaker's text.
+/// Positions of the predicted characters in a speaker's text.
 struct Places {
     train: Vec<usize>,
     test: Vec<usize>,
@@ -112,7 +112,7 @@ impl Places {
     }
 }
 
-/// Samples as they come.
+/// Samples of a part, in the order in which they are made.
 #[derive(Default)]
 struct Windows {
     tokens: Vec<u32>,
@@ -127,7 +127,10 @@ impl Windows {
     }
 }
 
-/// Returns the text of every speaker, longest first, of equals by name. An error says its place.
+/// Returns the text of every speaker: the longest first, equally long ones by name.
+///
+/// # Errors
+/// Returns the place of a line that does not fit.
 fn speeches(text: &str, folds: bool) -> Result<Vec<Vec<char>>, String> {
     let mut said: BTreeMap<&str, String> = BTreeMap::new();
     let mut last = None;
@@ -153,8 +156,9 @@ fn speeches(text: &str, folds: bool) -> Result<Vec<Vec<char>>, String> {
     Ok(speakers.into_iter().map(|(_, said)| said).collect())
 }
 
-/// Returns the small letter of a capital, in every script. Where that would be several characters the capital stays, so
-/// that places in the text are those of the file.
+/// Returns the lower case of a capital, in any script.
+///
+/// A capital whose lower case has several characters stays, so that positions in the text equal those in the file.
 fn lowercase(capital: char) -> char {
     let mut small = capital.to_lowercase();
     match (small.next(), small.next()) {
@@ -163,7 +167,7 @@ fn lowercase(capital: char) -> char {
     }
 }
 
-/// Returns the most frequent characters, the most frequent one first; of equals by their code.
+/// Returns the `most` most frequent characters, ordered by falling frequency and then by code point.
 fn most_frequent(characters: impl Iterator<Item = char>, most: usize) -> Vec<char> {
     let mut counts: BTreeMap<char, usize> = BTreeMap::new();
     characters.for_each(|c| *counts.entry(c).or_default() += 1);

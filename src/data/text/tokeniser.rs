@@ -1,11 +1,13 @@
-//! From text to tokens: one per character, or the word pieces of a pretrained encoder.
+//! Tokenizers: one token per character, or the word pieces of a pretrained encoder.
 
 use std::sync::Arc;
 
 use super::WordPieces;
 use crate::data::DataError;
 
-/// Rule that turns text into tokens. Every sequence has a token in front and one behind, and is filled up with 0.
+/// Rule that turns text into tokens.
+///
+/// Every sequence has a start and an end token, and is padded with 0.
 #[derive(Clone, Debug)]
 pub enum Tokeniser {
     /// One token per character: printable ASCII and the end of a line; anything else is unknown.
@@ -14,24 +16,24 @@ pub enum Tokeniser {
     WordPieces(Arc<WordPieces>),
 }
 
-/// Fills short sequences up.
+/// Token that pads short sequences.
 const PADDING: u32 = 0;
-/// Of characters: what is not in the alphabet, and the tokens in front and behind.
+/// Tokens of the character rule: unknown character, start and end of a text, first character.
 const UNKNOWN: u32 = 1;
 const FRONT: u32 = 2;
 const BEHIND: u32 = 3;
 const FIRST: u32 = 4;
 
 impl Tokeniser {
-    /// Tokens that characters can have.
+    /// Number of tokens of [`Tokeniser::Characters`], special ones included.
     pub const CHARACTERS: usize = FIRST as usize + 96;
-    /// Tokens in front and behind.
+    /// Number of start and end tokens of a sequence.
     pub const FRAME: usize = 2;
 
-    /// Returns `length` tokens of `text`; of a text that is too long, those of its end.
+    /// Returns `length` tokens of `text`. A text that is too long loses its beginning.
     ///
     /// # Errors
-    /// A text that the rules of a `tokenizer.json` cannot cut.
+    /// Returns an error if the rules of a `tokenizer.json` cannot split the text.
     pub fn encode(&self, text: &[char], length: usize) -> Result<Vec<u32>, DataError> {
         let (mut tokens, front, behind) = match self {
             Tokeniser::Characters => {
@@ -50,7 +52,7 @@ impl Tokeniser {
     }
 }
 
-/// Returns the token of a character: the end of a line, then the printable ones from the blank on.
+/// Returns the token of a character: the end of a line first, then printable ASCII from the space on.
 fn character(c: char) -> u32 {
     match c {
         '\n' => FIRST,

@@ -1,4 +1,4 @@
-//! The word pieces (Wu et al. 2016) that a pretrained encoder reads, cut by the `tokenizers` library.
+//! Word pieces (Wu et al. 2016) that pretrained encoders read, split by the `tokenizers` library.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use tokenizers::Tokenizer;
 
 use crate::data::DataError;
 
-/// A vocabulary and how text is cut into its pieces.
+/// Vocabulary of word pieces, and the rules that split text into them.
 #[derive(Clone, Debug)]
 pub struct WordPieces {
     tokenizer: Tokenizer,
@@ -21,11 +21,12 @@ const EXPECTED: &str = "BERT's pieces: a `vocab.txt` with one per line, or a `to
 const ADVICE: &str = "Name the file that comes with the weights in backbone.vocabulary";
 
 impl WordPieces {
-    /// Reads the tokeniser file that comes with a checkpoint: `tokenizer.json` as it stands, anything else as a
-    /// `vocab.txt`. A `vocab.txt` does not say whether its model reads capitals: it does if any piece has one.
+    /// Reads the tokenizer file that comes with a checkpoint: `tokenizer.json` as it stands, anything else as a
+    /// `vocab.txt`. A `vocab.txt` does not say whether its model distinguishes capitals; it is assumed to if any piece
+    /// has one.
     ///
     /// # Errors
-    /// A file that cannot be read, is no tokeniser, or lacks BERT's special tokens.
+    /// Returns an error if the file cannot be read, is no tokenizer, or lacks BERT's special tokens.
     pub fn open(path: &Path) -> Result<WordPieces, DataError> {
         let text = crate::files::read_text(path, crate::files::FileKind::Text)
             .map_err(|error| DataError::io(path, EXPECTED, error))?;
@@ -35,7 +36,7 @@ impl WordPieces {
             false => Tokenizer::from_bytes(of_vocabulary(&text).to_string()),
         };
         let mut tokenizer = tokenizer.map_err(|error| corrupt(error.to_string()))?;
-        // Length and padding are ours to decide.
+        // `Tokeniser` pads and truncates by itself.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| corrupt(error.to_string()))?;
         let of = |piece: &str| {
@@ -51,17 +52,17 @@ impl WordPieces {
         Ok(WordPieces { tokenizer, front, behind, tokens })
     }
 
-    /// Rows of embeddings that its tokens need.
+    /// Returns the number of embeddings that the tokens need.
     pub fn tokens(&self) -> usize {
         self.tokens
     }
 
-    /// Returns the token in front of a text.
+    /// Returns the token in front of a text, `[CLS]`.
     pub(super) fn front(&self) -> u32 {
         self.front
     }
 
-    /// Returns the token behind it.
+    /// Returns the token behind a text, `[SEP]`.
     pub(super) fn behind(&self) -> u32 {
         self.behind
     }
@@ -69,7 +70,7 @@ impl WordPieces {
     /// Returns the pieces of a text, without the special ones around it.
     ///
     /// # Errors
-    /// What the rules of a `tokenizer.json` cannot cut.
+    /// Returns an error if the rules of a `tokenizer.json` cannot split the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
         let pieces = self.tokenizer.encode_fast(text, false).map_err(|error| {
             let advice = "use the tokenizer file of a BERT as backbone.vocabulary";
@@ -79,7 +80,7 @@ impl WordPieces {
     }
 }
 
-/// Returns the `tokenizer.json` that belongs to a `vocab.txt`: BERT's rules.
+/// Returns the `tokenizer.json` that is equivalent to a `vocab.txt`, with BERT's rules.
 fn of_vocabulary(text: &str) -> Value {
     let pieces = || text.lines().map(str::trim_end);
     let special = |piece: &str| piece.starts_with('[') && piece.ends_with(']');

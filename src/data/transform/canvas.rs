@@ -1,4 +1,4 @@
-//! Image during its transforms: bytes or floats, with scratch memory that is reused from image to image.
+//! Image during its transforms: bytes or floats, in scratch memory that is reused from image to image.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::jitter::{self, Property};
 use super::resize::{Kernel, ResizeWeights, resize_f32, resize_u8};
 use super::{DataError, Image, Normalization};
 
-/// Scratch memory and resize weights; keep one per worker. Starts empty, never changes results.
+/// Scratch memory and resize weights, best kept one per worker. Its content never changes results.
 #[derive(Debug, Default)]
 pub struct Workspace {
     channels: usize,
@@ -19,7 +19,7 @@ pub struct Workspace {
     tables: BTreeMap<(Kernel, usize, usize), ResizeWeights>,
 }
 
-/// Form that holds the image now.
+/// Representation of the current image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum PixelForm {
     #[default]
@@ -27,7 +27,7 @@ enum PixelForm {
     Floats,
 }
 
-/// An image and room for the next one.
+/// An image, and buffers for the results of the next step.
 #[derive(Debug, Default)]
 struct Planes<T> {
     image: Vec<T>,
@@ -35,10 +35,12 @@ struct Planes<T> {
     next: Vec<T>,
 }
 
-/// Random crops meet many sizes; tables are small, but not without end.
+/// Limit of cached resize weights. Random crops have many sizes; a table is small, but they add up.
 const MOST_TABLES: usize = 1_024;
 
-/// Returns the size after the shorter side became `side` (torchvision truncates the longer one).
+/// Returns the size after the shorter side is resized to `side`.
+///
+/// The longer side is rounded down, as in torchvision.
 pub(crate) fn shorter_to(height: usize, width: usize, side: usize) -> (usize, usize) {
     if height <= width {
         (side, (side * width / height.max(1)).max(1))
@@ -62,7 +64,7 @@ impl Workspace {
         self.floats.image.extend_from_slice(&image.pixels);
     }
 
-    /// Height and width now.
+    /// Returns the current height and width.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.height, self.width)
     }
@@ -82,7 +84,7 @@ impl Workspace {
         if (height, width) == (self.height, self.width) {
             return;
         }
-        // Pillow's arithmetic needs bytes; the others, and what already is floats, need floats.
+        // Pillow's arithmetic needs bytes. Other kernels need floats, as do images that already are floats.
         if !kernel.on_bytes() {
             self.widen();
         }
@@ -111,7 +113,7 @@ impl Workspace {
         (self.height, self.width) = (height, width);
     }
 
-    /// Keeps only a window that lies inside the image.
+    /// Crops the image to a window inside it.
     pub(super) fn cut(&mut self, window: Window) {
         match self.depth {
             PixelForm::Bytes => self.bytes.cut(self.height, self.width, window),
@@ -143,7 +145,7 @@ impl Workspace {
         }
     }
 
-    /// Moves the colors: each property in turn becomes `factor` times as strong.
+    /// Changes the colors: one property becomes `factor` times as strong.
     pub(super) fn adjust(&mut self, property: Property, factor: f64) {
         let planes = self.channels;
         match self.depth {
@@ -154,7 +156,7 @@ impl Workspace {
         }
     }
 
-    /// Appends the normalized floats to `out`; a grey image may be repeated to `channels`.
+    /// Appends the normalized floats to `out`; a gray image may be repeated to `channels`.
     pub(super) fn finish(
         &mut self,
         normalization: &Normalization,

@@ -1,4 +1,4 @@
-//! Geometry of crops, apart from the pixels.
+//! Geometry of crops, without pixels.
 
 use rand::RngCore;
 
@@ -17,8 +17,9 @@ pub struct Window {
     pub width: usize,
 }
 
-/// Returns the middle `side x side` of an image at least that large. Odd rests round half to even, as torchvision
-/// does.
+/// Returns the central `side x side` window of an image at least that large.
+///
+/// Half pixels are rounded to even, as in torchvision.
 pub fn centre(height: usize, width: usize, side: usize) -> Window {
     let middle = |full: usize| ((full - side) as f64 / 2.0).round_ties_even() as usize;
     Window { top: middle(height), left: middle(width), height: side, width: side }
@@ -31,8 +32,10 @@ pub fn random(rng: &mut impl RngCore, height: usize, width: usize, side: usize) 
     Window { top, left, height: side, width: side }
 }
 
-/// torchvision's `RandomResizedCrop`: a share of the area uniform in `scale`, an aspect ratio log-uniform
-/// in `ratio`; ten tries, then the largest centerd window within the ratios.
+/// Draws a window as torchvision's `RandomResizedCrop` does.
+///
+/// It covers a fraction of the area uniform in `scale`, with an aspect ratio log-uniform in `ratio`. After ten attempts
+/// that do not fit, it is the largest centered window within the ratios.
 pub fn random_resized(
     rng: &mut impl RngCore,
     height: usize,

@@ -1,15 +1,15 @@
-//! Color jitter: brightness, contrast and saturation by drawn factors, one after the other in a drawn order.
+//! Color jitter: brightness, contrast and saturation change by random factors, in random order.
 //!
-//! A factor blends an image with one that lacks the property: black, the mean grey of the image, the image in grey.
-//! Factor 0 gives that one, 1 the image itself, more than 1 goes beyond it. On bytes it is Pillow's `ImageEnhance`
-//! (each step cuts fractions off), which torchvision's `ColorJitter` calls for images; on floats torchvision's own form
-//! for tensors.
+//! A factor blends an image with one that lacks the property: black, the mean gray of the image, the image in gray.
+//! Factor 0 gives the latter, 1 the image itself, and more than 1 extrapolates. On bytes it is Pillow's `ImageEnhance`,
+//! which truncates after each step and which torchvision's `ColorJitter` calls for images; on floats it is
+//! torchvision's own code for tensors.
 
 use rand::RngCore;
 
 use crate::numerics::distributions::{shuffle, uniform};
 
-/// Range of each property: its factor is uniform in `[max(0, 1 - x), 1 + x]`; 0 leaves it alone.
+/// Ranges of the factors: each is uniform in `[max(0, 1 - x), 1 + x]`; 0 leaves the property unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Jitter {
     /// Half the width of the range of brightness factors around 1.
@@ -20,7 +20,7 @@ pub struct Jitter {
     pub saturation: f64,
 }
 
-/// Property of an image that moves.
+/// Property of an image that jitter changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
     Brightness,
@@ -29,7 +29,7 @@ pub enum Property {
 }
 
 impl Jitter {
-    /// Properties and factors, in the order in which they are applied.
+    /// Draws factors for the properties, in the random order in which they are applied.
     pub fn draw(&self, rng: &mut impl RngCore) -> Vec<(Property, f64)> {
         let ranges = [
             (Property::Brightness, self.brightness),
@@ -45,13 +45,13 @@ impl Jitter {
     }
 }
 
-/// Returns the three planes of a colored image; `None` of a grey one.
+/// Returns the three planes of a colored image; `None` of a gray one.
 fn colors<T>(image: &[T], channels: usize) -> Option<[&[T]; 3]> {
     let plane = image.len() / channels.max(1);
     (channels == 3).then(|| [0, 1, 2].map(|c| &image[c * plane..(c + 1) * plane]))
 }
 
-/// Pillow's conversion to grey: ITU-R 601 in 16-bit fixed point.
+/// Converts planes to gray as Pillow does: ITU-R 601 in 16-bit fixed point.
 fn grey_u8(image: &[u8], channels: usize) -> Vec<u8> {
     let Some([red, green, blue]) = colors(image, channels) else { return image.to_vec() };
     let weigh = |((r, g), b): ((&u8, &u8), &u8)| {
@@ -60,10 +60,10 @@ fn grey_u8(image: &[u8], channels: usize) -> Vec<u8> {
     red.iter().zip(green).zip(blue).map(|pixel| weigh(pixel) as u8).collect()
 }
 
-/// `ImageEnhance` on planes of bytes.
+/// Adjusts planes of bytes as Pillow's `ImageEnhance` does.
 pub fn adjust_u8(image: &mut [u8], channels: usize, property: Property, factor: f64) {
     let factor = factor as f32;
-    // `as` cuts fractions off and stops at both ends, as Pillow does.
+    // `as` truncates fractions and saturates at both ends, as Pillow does.
     let blend = |value: &mut u8, lacking: u8| {
         let from = f32::from(lacking);
         *value = (from + factor * (f32::from(*value) - from)) as u8;
@@ -85,7 +85,7 @@ pub fn adjust_u8(image: &mut [u8], channels: usize, property: Property, factor: 
     }
 }
 
-/// Adjusts planes of floats in `[0, 1]`, cut off at both ends.
+/// Adjusts planes of floats in `[0, 1]`, clamped to that range.
 pub fn adjust_f32(image: &mut [f32], channels: usize, property: Property, factor: f64) {
     let factor = factor as f32;
     let blend = |value: &mut f32, lacking: f32| {
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn floats_follow_torchvision_on_tensors() {
-        // One pixel (0.2, 0.4, 0.9): grey 0.2989 * 0.2 + 0.587 * 0.4 + 0.114 * 0.9 = 0.39718.
+        // One pixel (0.2, 0.4, 0.9): gray 0.2989 * 0.2 + 0.587 * 0.4 + 0.114 * 0.9 = 0.39718.
         for (property, factor, expected) in [
             (Brightness, 1.5, [0.3, 0.6, 1.0]),
             (Saturation, 0.5, [0.29859, 0.39859, 0.64859]),
@@ -192,7 +192,7 @@ mod tests {
                 assert!((got - expected).abs() < 1e-6, "{property:?}: {pixel:?}");
             }
         }
-        // Two pixels: contrast goes away from the mean of both greys, (0.2989 * 1 + 0) / 2.
+        // Two pixels: contrast goes away from the mean of both grays, (0.2989 * 1 + 0) / 2.
         let mut pixels = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         adjust_f32(&mut pixels, 3, Contrast, 0.5);
         let low = 0.5 * 0.2989 / 2.0;

@@ -1,4 +1,4 @@
-//! From bytes to what the network sees: resize, crop, flip, jitter, normalize.
+//! Image transforms from bytes to the network's input: resize, crop, flip, jitter, normalize.
 //!
 //! A [`Transform`] is a list of steps; the draws of one image come from one named stream, so
 //! the order in which images are read changes nothing. Images stay bytes until a step needs floats (Pillow's
@@ -56,12 +56,12 @@ pub enum Step {
         /// Kernel of the interpolation.
         kernel: Kernel,
     },
-    /// The middle `side x side`.
+    /// Crops the central `side x side`.
     CenterCrop {
         /// Pixels of both sides.
         side: usize,
     },
-    /// A random `side x side` window, after adding `padding` black pixels at every border.
+    /// Crops a random `side x side` window, after adding `padding` black pixels at every border.
     RandomCrop {
         /// Pixels of both sides.
         side: usize,
@@ -81,26 +81,26 @@ pub enum Step {
     },
     /// Mirrors left and right.
     Flip {
-        /// Probability, 0.5 as a rule; 1 draws nothing.
+        /// Probability, usually 0.5; with 1 nothing is drawn.
         probability: f64,
     },
-    /// Moves brightness, contrast and saturation (torchvision's `ColorJitter`).
+    /// Changes brightness, contrast and saturation (torchvision's `ColorJitter`).
     Jitter(Jitter),
 }
 
-/// A pipeline: the steps in order, then normalization.
+/// Pipeline of an image: steps in order, then normalization.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transform {
     /// Steps, in order.
     pub steps: Vec<Step>,
-    /// Applied last, per channel.
+    /// Normalization per channel, applied last.
     pub normalization: Normalization,
-    /// Repeat a grey image to this many channels; `None` leaves channels alone.
+    /// Number of channels to which gray images are repeated; `None` leaves channels unchanged.
     pub channels: Option<usize>,
 }
 
 impl Transform {
-    /// Returns true if no step draws: the same image always gives the same pixels.
+    /// Returns true if no step draws, so that an image always gives the same pixels.
     pub fn is_deterministic(&self) -> bool {
         self.steps.iter().all(|step| match step {
             Step::Resize { .. } | Step::Squash { .. } | Step::CenterCrop { .. } => true,
@@ -109,15 +109,16 @@ impl Transform {
         })
     }
 
-    /// Returns the transform followed by a mirror.
+    /// Returns the transform followed by a horizontal flip.
     pub fn mirrored(&self) -> Transform {
         let mut mirrored = self.clone();
         mirrored.steps.push(Step::Flip { probability: 1.0 });
         mirrored
     }
 
-    /// Returns `[channels, height, width]` of the result for an image of this shape. A random step has a fixed output
-    /// too.
+    /// Returns `[channels, height, width]` of the result for an image of this shape.
+    ///
+    /// Random steps have a fixed output size, too.
     pub fn output_shape(&self, [channels, height, width]: [usize; 3]) -> [usize; 3] {
         let (mut h, mut w) = (height, width);
         for step in &self.steps {
@@ -139,7 +140,7 @@ impl Transform {
     /// read it. `workspace` keeps scratch memory and resize weights between images.
     ///
     /// # Errors
-    /// A crop larger than the image, or numbers of channels that do not fit.
+    /// Returns an error if a crop is larger than the image, or numbers of channels do not fit.
     pub fn apply(
         &self,
         image: &Image<'_>,
@@ -154,7 +155,7 @@ impl Transform {
     /// Appends the pixels of one image of floats to `out`, as [`apply`](Self::apply) does.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`apply`](Self::apply) does.
     pub fn apply_to_floats(
         &self,
         image: &Image<'_, f32>,

@@ -1,16 +1,16 @@
-//! Mean and deviation per channel that a backbone was trained with.
+//! Normalization of channels by the mean and standard deviation that a backbone was trained with.
 
 use candle_core::{Device, Tensor};
 
 use crate::data::DataError;
 
-/// `(value - mean) / deviation`, per channel, of values in `[0, 1]`.
+/// Normalization per channel, `(value - mean) / deviation`, of values in `[0, 1]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Normalization {
     /// Values stay in `[0, 1]`.
     #[default]
     None,
-    /// Mean and deviation 0.5: values in `[-1, 1]` (ViTs of the `augreg` family).
+    /// Mean and standard deviation 0.5, so values in `[-1, 1]` (ViTs of the `augreg` family).
     Half,
     /// The ImageNet statistics (torchvision's networks).
     ImageNet,
@@ -18,20 +18,20 @@ pub enum Normalization {
     Clip,
     /// The statistics of CIFAR-100's training split.
     Cifar100,
-    /// Any other: one entry per channel, or one for all.
+    /// Any other statistics: one entry per channel, or one for all.
     Explicit {
         /// Means, in units of values in `[0, 1]`.
         mean: Vec<f32>,
-        /// Deviations, positive.
+        /// Standard deviations, positive.
         deviation: Vec<f32>,
     },
 }
 
 impl Normalization {
-    /// Returns `(mean, deviation)` of every channel.
+    /// Returns mean and standard deviation of every channel.
     ///
     /// # Errors
-    /// Numbers for another number of channels.
+    /// Returns an error if the normalization has another number of channels.
     pub fn channels(&self, channels: usize) -> Result<Vec<(f32, f32)>, DataError> {
         let per_channel = |mean: &[f32], deviation: &[f32]| {
             let one_for_all = mean.len() == 1 && deviation.len() == 1;
@@ -61,18 +61,18 @@ impl Normalization {
         })
     }
 
-    /// Returns images `(n, channels, height, width)` of values in `[0, 1]` as a network reads them.
+    /// Normalizes images `(n, channels, height, width)` of values in `[0, 1]`.
     ///
     /// # Errors
-    /// A normalization of another number of channels, or what the device reports.
+    /// Returns an error if the normalization has another number of channels, or the device fails.
     pub fn normalized(&self, images: &Tensor) -> Result<Tensor, DataError> {
         Ok(self.moments_of(images)?.normalized(images)?)
     }
 
-    /// Returns the images that [`normalized`](Normalization::normalized) made into these.
+    /// Reverts [`normalized`](Normalization::normalized): returns images with values in `[0, 1]`.
     ///
     /// # Errors
-    /// A normalization of another number of channels, or what the device reports.
+    /// Returns an error if the normalization has another number of channels, or the device fails.
     pub fn restored(&self, images: &Tensor) -> Result<Tensor, DataError> {
         Ok(self.moments_of(images)?.restored(images)?)
     }
@@ -83,15 +83,15 @@ impl Normalization {
     }
 }
 
-/// Means and deviations of channels on a device.
+/// Means and standard deviations of channels on a device.
 pub(crate) struct ChannelScales {
-    /// `(1, channels, 1, 1)`, as are deviations.
+    /// Means `(1, channels, 1, 1)`; deviations have the same shape.
     mean: Tensor,
     deviation: Tensor,
 }
 
 impl ChannelScales {
-    /// Returns `(mean, deviation)` of every channel as tensors.
+    /// Moves the mean and standard deviation of every channel to a device.
     pub fn new(channels: &[(f32, f32)], device: &Device) -> candle_core::Result<ChannelScales> {
         let on_device =
             |values: Vec<f32>| Tensor::from_vec(values, (1, channels.len(), 1, 1), device);

@@ -1,5 +1,5 @@
-//! Resizing, in the variants that pretrained networks are fed with. They are not
-//! the same: at a strong edge they differ by several grey levels.
+//! Resizing, in the variants that pretrained networks expect. At a strong edge their results differ by several gray
+//! levels.
 //!
 //! | kernel | constant | border | arithmetic | who does it |
 //! |---|---|---|---|---|
@@ -14,14 +14,14 @@ pub use crate::scenario::Kernel;
 
 const FIXED_BITS: u32 = 22;
 
-/// Weights that take a line of `from` pixels to one of `to`, computed once per pair of sizes.
+/// Weights that resize a line of `from` pixels to `to` pixels, computed once per pair of sizes.
 #[derive(Clone, Debug)]
 pub struct ResizeWeights {
     from: usize,
     taps: usize,
     /// First source pixel of each target pixel.
     starts: Vec<usize>,
-    /// `to * taps`; unused taps are zero and still lie inside the source line.
+    /// Weights `(to, taps)`; unused taps are zero and still lie inside the source line.
     weights: Vec<f32>,
     /// Weights times 2^22 (kernels on bytes only).
     fixed: Vec<i32>,
@@ -43,7 +43,7 @@ impl ResizeWeights {
         let mut table =
             ResizeWeights { from, taps, starts: vec![], weights: vec![], fixed: vec![] };
         for (start, mut line) in lines {
-            // Pad in front rather than behind where the line would leave the source.
+            // Lines at the end of the source are padded in front instead of behind.
             let shift = (start + taps).saturating_sub(from);
             line.splice(0..0, std::iter::repeat_n(0.0, shift));
             line.resize(taps, 0.0);
@@ -81,7 +81,9 @@ fn triangle(x: f64) -> f64 {
     (1.0 - x.abs()).max(0.0)
 }
 
-/// Four taps around the source coordinate; indices outside fall on the border pixel.
+/// Returns the first source pixel and the weights, four at most, of target pixel `o`.
+///
+/// Indices outside the line fall on the border pixel.
 fn plain(o: usize, from: usize, to: usize) -> (usize, Vec<f64>) {
     let at = (o as f64 + 0.5) * from as f64 / to as f64 - 0.5;
     let base = at.floor();
@@ -94,7 +96,9 @@ fn plain(o: usize, from: usize, to: usize) -> (usize, Vec<f64>) {
     (start, line)
 }
 
-/// Returns taps under the kernel, zero beyond `reach`, which widens with the shrinking factor. The rest sums to one.
+/// Returns the first source pixel and the weights of a kernel that widens when it shrinks the image.
+///
+/// Weights are zero beyond `reach` times the shrinking factor, and are normalized to sum to one.
 fn antialiased(
     o: usize,
     from: usize,
@@ -117,8 +121,8 @@ fn antialiased(
     (start, line)
 }
 
-/// Resizes planes of floats: `input` is `(planes, rows.from, columns.from)`, `output` becomes
-/// `(planes, rows.to, columns.to)`. `middle` is scratch.
+/// Resizes planes of floats: `input` is `(planes, rows.from, columns.from)`, `output` becomes `(planes, rows.to,
+/// columns.to)`. `middle` is scratch memory.
 pub fn resize_f32(
     rows: &ResizeWeights,
     columns: &ResizeWeights,
@@ -150,7 +154,7 @@ pub fn resize_f32(
     }
 }
 
-/// [`resize_f32`] on bytes with Pillow's arithmetic; the tables must be of a kernel on bytes.
+/// Resizes planes of bytes like [`resize_f32`], with Pillow's arithmetic. The weights must be of a kernel on bytes.
 pub fn resize_u8(
     rows: &ResizeWeights,
     columns: &ResizeWeights,

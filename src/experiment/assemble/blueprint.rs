@@ -23,7 +23,7 @@ pub enum Holders {
     Fixed(Partitioner),
     /// Natural owners in the data, each with its own samples.
     Natural(Arc<NaturalClients>),
-    /// New clients every round; shards are made when they are asked.
+    /// New clients every round; a shard is drawn when its client is sampled.
     Fresh(FreshClients),
     /// Fixed clients, each with its own tasks.
     ClientTasks(Arc<ClientTasks>),
@@ -61,8 +61,9 @@ pub struct ListedDataset {
     pub auxiliary_samples: Option<usize>,
 }
 
-/// Lists the data of a scenario, if a plan needs them and they are there. A partition that a file gives cannot do
-/// without; sizes that `data.nominal` states need nothing.
+/// Lists the data of a scenario, if a plan needs them and they are there.
+///
+/// A plan needs them if a file gives the partition, and does not if `data.nominal` states the sizes of classes.
 pub fn at_hand(scenario: &Scenario) -> Result<Option<ListedDataset>, DataError> {
     let data = &scenario.data;
     let listed = matches!(scenario.partition.kind, PartitionKind::File { .. });
@@ -78,7 +79,9 @@ pub fn at_hand(scenario: &Scenario) -> Result<Option<ListedDataset>, DataError> 
     }
 }
 
-/// Returns the assumption of a plan about data that it has not read. `None` if it has, or if they are known.
+/// Returns the assumption of a plan about data that it has not read.
+///
+/// `None` if it has read them, or if they are built in.
 pub fn assumed(scenario: &Scenario, listed: Option<&ListedDataset>) -> Option<String> {
     let data = &scenario.data;
     let sizes = data.sizes().filter(|_| listed.is_none())?;
@@ -175,7 +178,7 @@ pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<TaskSequence, D
 /// Checks requirements of the method that depend on the number of classes in the data.
 ///
 /// # Errors
-/// The first requirement that is not met.
+/// Returns the first requirement that is not met.
 pub fn meets_requirements(scenario: &Scenario, classes: usize) -> Result<(), AssembleError> {
     let first = scenario.violations_with_classes(classes).into_iter().next();
     first.map_or(Ok(()), |violation| Err(AssembleError::Requirement(violation)))

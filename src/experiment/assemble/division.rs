@@ -24,7 +24,7 @@ pub struct DividedData {
 /// Opens the data and divides them as a run does; weights need not be there.
 ///
 /// # Errors
-/// Missing or damaged data; a partition that is not possible.
+/// Returns an error if data are missing or damaged, or the partition is not possible.
 pub fn divided(scenario: &Scenario) -> Result<DividedData, AssembleError> {
     let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
     let (dataset, _) = Dataset::with_auxiliary(scenario, &tokeniser)?;

@@ -75,7 +75,7 @@ impl AssembleError {
     /// Returns the error at the key of the scenario that it is about.
     ///
     /// # Errors
-    /// The error as it is, where it is about none.
+    /// Returns the error unchanged if it is about no key.
     pub fn place(self, loaded: &Loaded) -> Result<ScenarioError, AssembleError> {
         let placed = match &self {
             AssembleError::Requirement(RequirementError { key, message, label, help }) => {

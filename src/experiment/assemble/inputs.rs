@@ -45,15 +45,16 @@ pub struct Assembly {
     pub class_names: ClassNames,
     /// Name of the backbone's weights, with their digest.
     pub backbone: Source,
-    /// The ranks that compute it, where it is not this process alone.
+    /// Ranks that compute the run, if it is not this process alone.
     pub roster: Option<RankRoster>,
 }
 
-/// [`assemble`] by a crew: its other ranks put the same run together meanwhile, and have agreed with this one when this
-/// returns.
+/// Assembles a run as [`assemble`] does, together with other ranks.
+///
+/// They assemble the same run meanwhile, and have agreed with this process when this returns.
 ///
 /// # Errors
-/// Those of [`assemble`]; ranks that differ, cannot take part, or are lost.
+/// Returns the errors of [`assemble`], and an error if ranks differ, cannot take part, or are lost.
 pub fn assemble_by(
     scenario: &Scenario,
     methods: &Registry,
@@ -75,7 +76,7 @@ pub fn assemble(
     asked: Option<u32>,
 ) -> Result<Assembly, AssembleError> {
     let workers = workforce(&scenario.devices, asked)?;
-    // What no weights can help is said before anybody is sent for them.
+    // A partition that cannot be drawn is the first error to report: no weights would help.
     let mut backbone = match open_backbone(scenario) {
         Ok(backbone) => backbone,
         Err(error) => return Err(divide(scenario).err().map_or(error, AssembleError::from)),
@@ -203,7 +204,6 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, AssembleError> {
             StartWeights::File(path) => Bert::load(&source(path)?, *config)?,
         }
         .into(),
-        // Nothing to be read.
         _ => Backbone::from_parameters(&stated, &ParameterSet::new())?,
     };
     debug_assert_eq!(stated, backbone.config(), "files are read as stated or refused");
@@ -278,8 +278,9 @@ fn fits(
 /// Maximum number of images in the digest of a split that is decoded on demand, spread evenly.
 const SAMPLED: usize = 512;
 
-/// Digest of class names, labels and pixels: all of them where they lie in memory, a sample where
-/// every image would have to be decoded.
+/// Returns the digest of class names, labels and pixels.
+///
+/// All pixels count if they are in memory, those of a sample of images if each would have to be decoded.
 fn data_digest(dataset: &Dataset, auxiliary_samples: Option<&Split>) -> Result<String, DataError> {
     let mut hasher = blake3::Hasher::new();
     for name in &dataset.class_names {

@@ -47,7 +47,7 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         evaluation_batch: scenario.devices.evaluation_batch as usize,
         bias: (scenario.record.metrics.contains(&OptionalMetric::FederatedBias))
             .then_some(scenario.record.bias),
-        // Until it is known what computes.
+        // Set by the caller, once the devices are known.
         pack: 1,
         privacy: privacy(&scenario.privacy),
         snapshots: scenario.record.checkpoint.every,

@@ -5,7 +5,9 @@ use crate::learning::{OptimizerConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
 use crate::scenario::{ClientSection, EpochSchedule, OptimizerSection, RoundSchedule, Scenario};
 
-/// Local training of a run. Where `client.max_grad_norm` is not set the method's own limit holds.
+/// Returns the local training of a run.
+///
+/// If `client.max_grad_norm` is not set, the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     let section = &scenario.client;
     let optimizer = match section.optimizer {
@@ -46,7 +48,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     }
 }
 
-/// Returns a cosine that begins and ends as the keys say.
+/// Returns a cosine schedule over rounds that begins after `lag` rounds and does not fall below `end`.
 fn round_cosine(lag: u32, end: f64) -> Schedule {
     let above = match end > 0.0 {
         true => Schedule::Above { schedule: Box::new(Schedule::Cosine), end },
@@ -58,7 +60,7 @@ fn round_cosine(lag: u32, end: f64) -> Schedule {
     }
 }
 
-/// Returns the rates of a round's epochs, of which a longer schedule has more.
+/// Returns the schedule over a round's epochs, which may be the beginning of one over more epochs.
 fn epoch_schedule(section: &ClientSection) -> Schedule {
     let schedule = match section.epoch_schedule {
         EpochSchedule::Constant => Schedule::Constant,

@@ -11,14 +11,13 @@ use crate::model::{BackboneConfig, DeviceError, DeviceSpec, GpuMemory};
 use crate::policy::{ClassCounts, ExchangeFacts, MessageKind, Method, ModelFacts, Stage};
 use crate::scenario::{DeviceName, DevicesSection, Pack, Workers};
 
-/// Workers of a GPU where the scenario leaves their number open: one prepares images while the
-/// other computes.
+/// Workers per GPU by default: one prepares images while the other computes.
 const PER_GPU: u32 = 2;
 
 /// Returns the workers of a run; `asked` is their number (on GPUs: of each) from the command line.
 ///
 /// # Errors
-/// A GPU that is not there, or a program built without GPUs.
+/// Returns an error if a GPU is not there, or the program was built without GPUs.
 pub fn workforce(section: &DevicesSection, asked: Option<u32>) -> Result<Workforce, DeviceError> {
     let stated = match section.workers {
         Workers::Auto => None,
@@ -41,7 +40,7 @@ pub fn workforce(section: &DevicesSection, asked: Option<u32>) -> Result<Workfor
 pub struct ClientSize {
     /// Configuration of the backbone, frozen or trained.
     pub backbone: BackboneConfig,
-    /// Samples of a step.
+    /// Samples per training step.
     pub batch: usize,
     /// Values that it receives, and may train.
     pub values: usize,
@@ -102,13 +101,13 @@ pub fn pack(
     Ok(fit.unwrap_or(1))
 }
 
-/// Returns the device of each of `places` places; places of a device follow one another.
+/// Returns the device name of each of `places` workers; workers of one device follow one another.
 fn names_of(section: &DevicesSection, places: usize) -> impl Iterator<Item = DeviceName> {
     let each = places / section.names.len().max(1);
     section.names.iter().flat_map(move |name| std::iter::repeat_n(*name, each))
 }
 
-/// Returns the clients of a pack on a GPU of `memory` bytes that `sharing` workers share.
+/// Returns the number of clients in a pack on a GPU of `memory` bytes that `sharing` workers share.
 fn clients_in(memory: u64, sharing: usize, compute: DType, client: &ClientSize) -> usize {
     let ClientSize { backbone, batch, values } = client;
     let bytes = bytes_per_client(backbone, compute, *batch, *values);

@@ -63,7 +63,7 @@ struct AssetName {
 /// Returns the content of the file.
 ///
 /// # Errors
-/// A state that has no wire format, in words.
+/// Returns a description if a state has no wire format.
 pub fn encode(mark: &CheckpointMark, snapshot: &Snapshot) -> Result<Vec<u8>, String> {
     let mut bodies: Vec<&Body> = vec![&snapshot.server];
     bodies.extend(snapshot.clients.iter().map(|(_, body)| body));
@@ -106,7 +106,7 @@ pub fn encode(mark: &CheckpointMark, snapshot: &Snapshot) -> Result<Vec<u8>, Str
 /// Decodes a file of [`encode`].
 ///
 /// # Errors
-/// What is wrong with the file, in words.
+/// Returns a description of what is wrong with the file.
 pub fn decode(file: &[u8]) -> Result<(CheckpointMark, Snapshot), String> {
     let Some((content, checksum)) = file.split_last_chunk::<CHECKSUM>() else {
         return Err("it is cut off".into());

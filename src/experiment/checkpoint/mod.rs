@@ -33,12 +33,12 @@ impl Checkpoints {
         Checkpoints { disk, folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
     }
 
-    /// Returns true if one may be written without taking more than its share of the run's time.
+    /// Returns true if a checkpoint may be written: writing has taken no more than its share of the time.
     pub fn has_time(&self) -> bool {
         self.spent.as_secs_f64() <= self.share * self.began.elapsed().as_secs_f64()
     }
 
-    /// Writes one and removes those that are too old.
+    /// Writes a checkpoint, and removes the oldest ones beyond the number to keep.
     pub fn put(&mut self, mark: &CheckpointMark, snapshot: &Snapshot) -> io::Result<()> {
         let began = Instant::now();
         let content = encode(mark, snapshot).map_err(io::Error::other)?;
@@ -68,10 +68,10 @@ pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Reads one.
+/// Reads a checkpoint.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// Returns a description of what is wrong with it.
 pub fn read(path: &Path) -> Result<(CheckpointMark, Snapshot), String> {
     decode(&crate::files::read(path, FileKind::Checkpoint).map_err(|error| error.to_string())?)
 }

@@ -55,7 +55,7 @@ impl Estimate {
         let train_of = |row: &PlannedPhase| costs.pass_s_in(&row.phase) * row.sample_passes;
         let train_s: f64 = plan.phases.iter().map(train_of).sum();
         let evaluate_s = costs.test_s * tests(plan, scenario, costs.test_samples);
-        // Every sample that is trained on, at most once: who is never asked costs nothing.
+        // A feature is computed once per sample, and only for samples that are trained on.
         let trained = (plan.samples as f64).min(total.sample_passes);
         let features = if costs.features_of_training { trained } else { 0.0 };
         let features_s = match costs.feature_s {
@@ -87,7 +87,9 @@ fn held(plan: &Plan) -> u64 {
         .map_or(0, |held| held.server + held.client * participants.min(u64::from(plan.clients)))
 }
 
-/// Answers of all tests of a run: each is of the classes seen, in proportion.
+/// Returns the number of test answers of a run.
+///
+/// A test covers the samples of the classes seen, taken as a proportional share of all.
 fn tests(plan: &Plan, scenario: &Scenario, samples: u64) -> f64 {
     let seen = |row: &PlannedPhase| row.seen_classes as f64 / plan.classes.max(1) as f64;
     let tested: f64 = match scenario.record.evaluate {

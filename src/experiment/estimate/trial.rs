@@ -23,11 +23,12 @@ use crate::quantity::{ClientId, Round, TaskId};
 use crate::scenario::{Curve, Scenario};
 use crate::wire::Body;
 
-/// Runs the first task of the scenario with one round a phase and one epoch, for about `budget`. At least one client
-/// trains, even if that takes longer. Writes nothing.
+/// Runs the first task of the scenario with one round a phase and one epoch, for about `budget`.
+///
+/// At least one client trains, even if that takes longer. Writes nothing.
 ///
 /// # Errors
-/// What would end the run itself: data, weights, devices, a method that fails.
+/// Returns the error that would end the run itself, of data, weights, devices or the method.
 pub fn trial(
     scenario: &Scenario,
     methods: &Registry,
@@ -101,7 +102,7 @@ pub fn trial(
     })
 }
 
-/// A feature is a forward through the whole network, a pass a forward and a backward.
+/// Features that take as long as a sample pass: a forward is one, and a backward counts two.
 const PASS_OF_FEATURE: f64 = 3.0;
 
 /// Returns the seconds per unit; 0 if nothing was observed.
@@ -139,7 +140,7 @@ struct Watched {
     bytes: u64,
     state_bytes: u64,
     evaluate_s: f64,
-    /// Coding and aggregation, of all workers.
+    /// Seconds of coding and aggregation, of all workers.
     other_s: f64,
     journal_s: f64,
     server_s: f64,
@@ -147,7 +148,9 @@ struct Watched {
 }
 
 impl Watched {
-    /// Training by name of phases, when `computed` features had been computed in all, in `feature_s` each.
+    /// Returns the training by phase name, without the time of features.
+    ///
+    /// `computed` features had been computed in all, in `feature_s` seconds each.
     fn stages(&self, computed: u64, feature_s: f64) -> BTreeMap<String, PhaseTiming> {
         let mut stages: BTreeMap<String, PhaseTiming> = BTreeMap::new();
         let mut end = (computed, self.tested);
@@ -163,7 +166,7 @@ impl Watched {
     }
 }
 
-/// Counts work and ends the trial.
+/// Sink that counts the work of a trial, and ends it.
 struct Watcher {
     method: Arc<dyn Method>,
     task_sequence: Arc<TaskSequence>,
@@ -171,7 +174,7 @@ struct Watcher {
     cache: Arc<FeatureCache>,
     interrupt: Interrupt,
     until: Instant,
-    /// Tests that count.
+    /// Occasion of the tests that are counted.
     point: EvaluationPoint,
     watched: Arc<Mutex<Watched>>,
 }
@@ -229,13 +232,13 @@ impl EventSink for Watcher {
     }
 }
 
-/// Returns the bytes of its tensors.
+/// Returns the bytes of all tensors of a snapshot.
 fn bytes(snapshot: &Snapshot) -> u64 {
     let of = |body: &Body| body.tensors().map(|(_, tensor)| tensor.values().bytes()).sum::<u64>();
     of(&snapshot.server) + snapshot.clients.iter().map(|(_, body)| of(body)).sum::<u64>()
 }
 
-/// Adds up spans.
+/// Profile that adds up the wall times of a trial.
 struct SpanSums(Arc<Mutex<Watched>>);
 
 impl ProfileSink for SpanSums {

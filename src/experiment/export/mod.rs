@@ -139,7 +139,7 @@ pub struct ExportOptions {
     pub workers: Option<u32>,
 }
 
-/// A model that came out.
+/// Exported model, or picture of generated images.
 #[derive(Clone, Debug)]
 pub struct Exported {
     /// The file: safetensors, or a picture.
@@ -181,7 +181,7 @@ impl fmt::Display for ModelOrigin {
 /// Exports the model of the run at `path`.
 ///
 /// # Errors
-/// [`ExportError`], and everything that can be wrong with a run and its inputs.
+/// Returns an [`ExportError`], also for errors of the run and its inputs.
 pub fn export(
     path: &Path,
     methods: &Registry,

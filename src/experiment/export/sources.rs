@@ -9,8 +9,12 @@ use crate::experiment::task_ends::End;
 use crate::experiment::{model_file, models};
 use crate::wire::Body;
 
-/// Returns the model that the run kept after a task. It is the file and the state in it, if it is the one that the
-/// journal has.
+/// Returns the model that the run kept after a task: the bytes of the file and the state in it.
+///
+/// `None` if no model was kept.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or is of another run or task.
 pub(super) fn in_models(path: &Path, end: End) -> Result<Option<(Vec<u8>, Body)>, ExportError> {
     let file = path.join(names::MODELS).join(models::file_name(end.task));
     let bytes = match std::fs::read(&file) {

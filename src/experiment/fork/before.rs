@@ -13,7 +13,7 @@ use crate::files::{self, FileKind};
 use crate::methods::Registry;
 use crate::quantity::TaskId;
 
-/// `fork/until-task-02.toml`.
+/// Returns the name of the file of an earlier scenario, such as `fork/until-task-02.toml`.
 pub fn name(before: &Before) -> String {
     format!("{}/until-task-{:02}.toml", names::FORK, before.until_task)
 }
@@ -25,10 +25,10 @@ pub fn text(path: &Path, before: &Before) -> Result<String, DirectoryError> {
     text.map_err(|source| DirectoryError::Read { path, source })
 }
 
-/// Returns the stretches of the run at `path` before its own scenario held. None for a run that was not forked.
+/// Returns the segments of the run at `path` before its own scenario held; empty if it was not forked.
 ///
 /// # Errors
-/// A scenario that is not there any more, or is another.
+/// Returns an error if a scenario is not there any more, or is another.
 pub fn before(
     path: &Path,
     manifest: &Manifest,

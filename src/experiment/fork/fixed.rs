@@ -22,7 +22,10 @@ const FIXED: [&str; 12] = [
     "wire.form",
 ];
 
-/// Returns an error if one may not follow the other.
+/// Checks that a run of scenario `held` can go on with `scenario`.
+///
+/// # Errors
+/// Returns the first key that differs and must not.
 pub(super) fn compare(held: &Scenario, scenario: &Scenario) -> Result<(), ForkError> {
     let (then, now) = (table_of(held), table_of(scenario));
     let differs = |key: &str| at(&then, key) != at(&now, key);

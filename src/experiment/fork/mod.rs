@@ -125,7 +125,7 @@ pub enum ForkError {
                  shapes of the model and of client states"
     )]
     OtherState(String),
-    /// Into the run itself.
+    /// The directory of the fork is that of the run itself.
     #[error("a run cannot be forked into its own folder\n  help: name another folder with --out")]
     Itself,
     /// The recorded run cannot be resumed.
@@ -193,7 +193,7 @@ pub struct ForkOptions {
 /// Makes the directory of a fork of the run at `path`. Returns the new run, ready to be executed.
 ///
 /// # Errors
-/// [`ForkError`], and everything that can be wrong with a run, a scenario and its inputs.
+/// Returns a [`ForkError`], also for errors of the run, the scenario and its inputs.
 pub fn fork(
     path: &Path,
     methods: &Registry,
@@ -254,7 +254,7 @@ pub fn fork(
     Ok(Resumed { run, scenario, notices, replayed })
 }
 
-/// Returns the end of a task, after which there are others.
+/// Returns the end of a task that is not the last.
 fn end_of(path: &Path, task: u32, tasks: u32) -> Result<End, ForkError> {
     if task >= tasks {
         let run = path.to_path_buf();
@@ -268,7 +268,9 @@ fn end_of(path: &Path, task: u32, tasks: u32) -> Result<End, ForkError> {
     end.ok_or_else(|| ForkError::NoTask { run: path.to_path_buf(), task, ended: ended.len() })
 }
 
-/// Forks after different tasks have the same scenario.
+/// Returns the default directory of a fork after a task.
+///
+/// Its name has the task, because forks after different tasks have one scenario, and so one hash.
 fn directory_of(scenario: &Scenario, task: u32) -> PathBuf {
     let mut path = default_directory(scenario).into_os_string();
     path.push(format!("-after-task-{task}"));
@@ -279,7 +281,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Returns an error if the changed method cannot take over the state.
+/// Checks that the changed method can take over the state.
 fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
     let other = |why: String| ForkError::OtherState(why);
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
@@ -303,7 +305,7 @@ fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
 fn forked(recorded: &Manifest, mark: &CheckpointMark, after_task: u32) -> Forked {
     let earlier = recorded.forked.iter().flat_map(|forked| &forked.before);
     let mut before: Vec<Before> = earlier.cloned().collect();
-    // Forked again where it was forked, its own scenario never held.
+    // If the run was itself forked after this task, its own scenario never held.
     if before.last().is_none_or(|last| last.until_task < after_task) {
         before.push(Before { until_task: after_task, hash: recorded.scenario.hash.clone() });
     }

@@ -65,7 +65,7 @@ pub(super) fn attacked(
     }
 }
 
-/// Ends the computation once the task is over, or if the user asks for it.
+/// Sink that ends the computation once the task is over, or the user interrupts it.
 struct Watch {
     task: TaskId,
     stop: Interrupt,
@@ -85,7 +85,7 @@ impl EventSink for Watch {
     }
 }
 
-/// The method of the run, whose server is curious.
+/// Wrapper of the run's method that attacks an upload, as a curious server would.
 struct Attacker {
     inner: Arc<dyn Method>,
     capture: Capture,

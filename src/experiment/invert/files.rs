@@ -65,7 +65,7 @@ impl InversionPicture {
 /// Reads the record of the inversion in a folder. `None` if it has none of this format.
 ///
 /// # Errors
-/// A record that cannot be read.
+/// Returns an error if the record cannot be read.
 pub fn read_inversion(folder: &Path) -> io::Result<Option<InversionRecord>> {
     let text = match read_text(&folder.join(INVERSION_RECORD), FileKind::Manifest) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -82,7 +82,7 @@ pub fn read_inversion(folder: &Path) -> io::Result<Option<InversionRecord>> {
 /// Returns true if a folder has results of an inversion, or pictures of their names.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// Returns an error if the folder cannot be read.
 pub fn has_inversion(folder: &Path) -> io::Result<bool> {
     if !folder.exists() {
         return Ok(false);
@@ -102,7 +102,7 @@ pub fn has_inversion(folder: &Path) -> io::Result<bool> {
 /// picture of each. Pictures of an earlier inversion are removed.
 ///
 /// # Errors
-/// A folder or file that cannot be written.
+/// Returns an error if the folder or a file cannot be written.
 pub fn write_inversion(
     folder: &Path,
     inversion: &Inversion,
@@ -149,7 +149,7 @@ fn table(inversion: &Inversion) -> String {
     let mut line = |source: &str, sample: &str, found: &Reconstruction| {
         let Reconstruction { first_loss, loss, psnr, ssim, lpips, .. } = found;
         let lpips = lpips.map_or(String::new(), |lpips| lpips.to_string());
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{client},{task},{class},{samples},{source},{sample},{first_loss},{loss},{psnr},{ssim},{lpips}"

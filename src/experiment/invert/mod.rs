@@ -114,7 +114,7 @@ impl Inversion {
     /// Computes LPIPS of all images that were found.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns the error of the device.
     pub fn measure_lpips(&mut self, lpips: &Lpips) -> Result<(), LearningError> {
         let originals = &self.originals;
         let mean = |found: &[f32], of: &[Original]| -> Result<f64, LearningError> {
@@ -133,7 +133,7 @@ impl Inversion {
 /// Inverts an upload of the run at `path`. `None` if the user stopped it.
 ///
 /// # Errors
-/// [`InversionError`], and everything that can be wrong with a run and its inputs.
+/// Returns an [`InversionError`], also for errors of the run and its inputs.
 pub fn invert(
     path: &Path,
     methods: &Registry,

@@ -7,7 +7,7 @@ use crate::experiment::picture::sheet;
 /// the mean of the upload.
 ///
 /// # Errors
-/// A sheet too large for a PNG.
+/// Returns an error if the sheet is too large for a PNG.
 pub fn picture(inversion: &Inversion) -> Result<Vec<u8>, image::ImageError> {
     let rows = [
         inversion.originals.iter().map(|image| &image.pixels[..]).collect(),

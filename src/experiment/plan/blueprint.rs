@@ -58,7 +58,7 @@ impl Blueprint {
 /// Walks through the run.
 ///
 /// # Errors
-/// Reasons that would end it: no client can be reached, or the class counts cannot be drawn.
+/// Returns an error if no client can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     plan_with(blueprint, blueprint.label_counts()?, faults)
 }

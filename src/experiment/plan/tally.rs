@@ -16,12 +16,12 @@ use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 /// Sums over a run in progress.
 pub(super) struct PlanTally {
     work: WorkCount,
-    /// Rounds whose end is not recorded: participants open before, also those of the next round.
+    /// Rounds whose end is not recorded yet; participants of a round open before its entries.
     rounds: BTreeMap<Round, RoundContext>,
     /// New and seen classes of every task.
     classes: Vec<(usize, usize)>,
     phases: Vec<PhaseTally>,
-    /// Participants of a phase, which open before the entries of their round are recorded.
+    /// Work of the participants of a phase; they open before the entries of their round are recorded.
     asked: BTreeMap<(TaskId, u32), SampledWork>,
     total: Total,
 }
@@ -128,7 +128,7 @@ impl PlanTally {
         }
     }
 
-    /// Returns sample passes and operations of the server in a round that is over; forgets earlier ones.
+    /// Returns sample passes and operations of the server in a round that is over; drops earlier ones.
     fn of_server(&mut self, round: Round, updates: usize) -> (f64, f64) {
         let mut later = self.rounds.split_off(&round);
         self.rounds.clear();

@@ -88,10 +88,10 @@ impl Ranks {
         Ranks { report, ..self }
     }
 
-    /// Threads of this process in the place of other processes.
+    /// Starts threads of this process in place of other processes.
     ///
     /// # Errors
-    /// Threads that cannot be started.
+    /// Returns an error if threads cannot be started.
     pub fn loopback(others: u32, fault: InjectedFault) -> Result<Ranks, RanksError> {
         // An error there is reported to rank 0, or is the fault.
         let line = loopback(others, fault, |rank, line| {
@@ -204,7 +204,7 @@ pub fn work(
         Ok(made) => made,
         Err(error) => {
             line.send(Rank::ZERO, say(&HandshakeReply::Unable(error.to_string())));
-            // Rank 0 says why, and hangs up.
+            // Rank 0 reports the reason, and closes the line.
             while receive(line)?.is_some() {}
             return Ok(());
         }
@@ -228,7 +228,7 @@ fn put_together(
     let scenario = read.scenario;
     let mut own = scenario.clone();
     if own.cache.features == CachePlace::File {
-        // No two machines write into the same files.
+        // Two machines must not write into the same files.
         own.cache.folder = own.cache.folder.map(|folder| folder.join(format!("rank-{}", rank.0)));
     }
     let assembly = assemble(&own, methods, workers)?;

@@ -1,9 +1,9 @@
 //! One federation on several machines: the processes ("ranks") that compute a run together.
 //!
 //! Rank 0 has the scenario, the run directory and the event loop, and works as well; the others assemble the same run
-//! from the scenario that rank 0 sends them, and work. Before the first job all say what their bits depend on: version,
-//! arithmetic, scenario, data and weights. Where one differs the run does not begin ([`RanksError::Differ`]); machines
-//! and builds may differ. From then on it is the [fleet](crate::federation::remote)'s.
+//! from the scenario that rank 0 sends them, and work. Before the first job each reports what its bits depend on:
+//! version, arithmetic, scenario, data and weights. If one differs the run does not begin ([`RanksError::Differ`]);
+//! machines and builds may differ. From then on they compute as [remote ranks](crate::federation::remote).
 //!
 //! ```
 //! use fedcast::experiment::ranks::{ComputeResources, Ranks};

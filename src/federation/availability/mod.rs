@@ -63,7 +63,7 @@ impl AvailabilityRules {
     }
 }
 
-/// Clients that the server can reach.
+/// Clients that the server can reach now, or else the time from which it can reach one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cohort {
     /// Reachable now: these clients.
@@ -79,7 +79,7 @@ pub enum Cohort {
 pub struct Availability {
     rules: AvailabilityRules,
     seed: u64,
-    /// Samples of each client over all tasks, relative to the largest; where the pattern asks.
+    /// Samples of each client, relative to the largest number; empty unless the pattern needs them.
     shares: Vec<f64>,
     /// Transitions of the pattern, where they were recorded.
     trace: AvailabilityTrace,
@@ -160,7 +160,7 @@ impl Availability {
         soonest.map_or(Cohort::Never, Cohort::Later)
     }
 
-    /// Returns the first time from `at` on when the pattern is `on`, or off.
+    /// Returns the first time from `at` on when the pattern is on, or off if `on` is false.
     fn pattern_next(&self, client: ClientId, at: VirtualTime, on: bool) -> Option<VirtualTime> {
         let key = self.key(client);
         match &self.rules.pattern {

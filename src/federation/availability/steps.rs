@@ -18,7 +18,7 @@ impl Day {
     }
 }
 
-/// Number of time steps after which a state that has not occurred is taken as impossible.
+/// Number of time steps that are searched before a state is taken as impossible.
 const PATIENCE: u64 = 1_000_000;
 
 /// Returns the first time from `at` on when the client is `wanted`.

@@ -6,7 +6,9 @@ use crate::federation::links::{Fate, Transfer};
 use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, RoundContext};
 
-/// Returns the fate of a participant's upload of this size.
+/// Returns the outcome of an upload of this size on its client's link.
+///
+/// It arrives at once if the run charges no frames.
 pub(super) fn fate(
     simulation: &SimulationContext,
     context: &RoundContext,

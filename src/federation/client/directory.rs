@@ -24,21 +24,21 @@ use crate::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 pub(in crate::federation) struct Directory {
     simulation: Arc<SimulationContext>,
     supplier: Supplier,
-    /// Idle actors at most.
+    /// Maximum number of idle actors.
     max_idle: usize,
     live: BTreeMap<ClientId, LiveClient>,
-    /// Idle ones among them, the longest idle first.
+    /// Idle clients by the number of `rests` when they became idle: the one idle longest is first.
     idle: BTreeMap<u64, ClientId>,
-    /// Times that a client became idle.
+    /// Number of times that any client became idle.
     rests: u64,
     memories: BTreeMap<ClientId, ClientMemory>,
-    /// Actors whose clients retired. There are never more actors than clients were at work at once, and idle ones.
+    /// Actors whose clients retired. There are never more of them than busy and idle clients at any one time.
     free_actors: Vec<Addr<ClientActor>>,
 }
 
 struct LiveClient {
     address: Addr<ClientActor>,
-    /// Its place among the idle ones.
+    /// Key of the client in `idle`, while it is idle.
     rest: Option<u64>,
 }
 
@@ -64,10 +64,10 @@ impl Directory {
         }
     }
 
-    /// Sends a client what virtual time has come to, and returns the effects.
+    /// Sends a client the message that is due at `now`, and returns the client's effects.
     ///
     /// # Errors
-    /// [`FederationError::ActorGone`] where the client panicked, or is not registered.
+    /// Returns [`FederationError::ActorGone`] if the client panicked or is not registered.
     pub async fn deliver(
         &mut self,
         now: VirtualTime,
@@ -98,13 +98,13 @@ impl Directory {
             let delivered = client.address.send(NewTerms(Arc::clone(&simulation))).await;
             delivered.map_err(|_| gone(*id))?;
         }
-        // They would hold on to what a run before the fork computes with.
+        // Actors without a client would keep the context of the run before the fork in memory.
         self.free_actors.clear();
         self.simulation = simulation;
         Ok(())
     }
 
-    /// Returns what a snapshot needs of clients, in their order, where these participants are still out.
+    /// Returns what a snapshot needs of each client while the participants `out` are pending.
     pub async fn keep(
         &mut self,
         out: BTreeSet<(Round, ParticipantId)>,
@@ -127,7 +127,7 @@ impl Directory {
         self.live.len()
     }
 
-    /// Returns the address of a client, which is idle no longer; starts its actor where it does not live.
+    /// Returns the address of a client's actor, started if necessary; the client is idle no longer.
     fn address(&mut self, id: ClientId) -> Result<Addr<ClientActor>, FederationError> {
         if let Some(client) = self.live.get_mut(&id) {
             if let Some(rest) = client.rest.take() {
@@ -165,7 +165,7 @@ impl Directory {
             && let Some((_, longest)) = self.idle.pop_first()
             && let Some(LiveClient { address, .. }) = self.live.remove(&longest)
         {
-            // A client without state need not be asked for it.
+            // A client without state has nothing to remember.
             if !self.simulation.stateless {
                 let memory = address.send(Retire).await.map_err(|_| gone(longest))?;
                 self.memories.extend(memory.map(|memory| (longest, memory)));

@@ -13,7 +13,7 @@ use crate::policy::{ClientResult, Failure, Member, Method, RunContext};
 use crate::quantity::ParticipantId;
 use crate::wire::Body;
 
-/// The states before, of members that have one.
+/// States of pack members before training, of those that have one.
 pub(crate) type SavedStates = BTreeMap<ParticipantId, Body>;
 
 /// Results of the policy for each member, or the error that the memory of the device was full.

@@ -31,16 +31,16 @@ use crate::policy::{Failure, ParticipantKind, RoundContext};
 use crate::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 use crate::wire::Body;
 
-/// The client's side of the protocol.
+/// State machine of one client.
 pub(crate) struct ClientMachine {
     id: ClientId,
     simulation: Arc<SimulationContext>,
     supplier: Supplier,
     memory: ClientMemory,
-    /// Downloads with the length and the end of their work.
+    /// Downloads that wait to be computed, with the duration and the end of their work.
     waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
     busy_until: VirtualTime,
-    /// Participants whose work has begun, or waits to begin.
+    /// Number of participants whose work has begun, or waits to begin.
     open: usize,
 }
 
@@ -64,7 +64,7 @@ impl ClientMachine {
         self.open == 0
     }
 
-    /// Ends with what is to be remembered; nothing of clients that never trained.
+    /// Takes the client's memory when its actor retires; `None` if the client never trained.
     pub fn retire(&mut self) -> Option<ClientMemory> {
         let memory = std::mem::take(&mut self.memory);
         (!memory.is_blank()).then_some(memory)
@@ -112,7 +112,7 @@ impl ClientMachine {
             effects.push(Effect::Record(charge, None));
             effects.extend(again.map(|again| Effect::Record(again, None)));
         }
-        // A participant that is not computed does not delay its pack any longer.
+        // Otherwise its pack would wait for a participant that is not computed.
         let out =
             || Effect::LeavePack(Ticket { round: context.round, participant: participant.id });
         // Load clients are always there.
@@ -162,7 +162,7 @@ impl ClientMachine {
         self.compute(effects);
     }
 
-    /// Hands waiting participants to the workers, as far as their state is here.
+    /// Has waiting participants trained; those of a stateful client wait until the state is back.
     fn compute(&mut self, effects: &mut Vec<Effect>) {
         let stateless = self.simulation.stateless;
         while let Some((broadcast, time)) = self.waiting.pop_front() {
@@ -276,7 +276,7 @@ impl ClientMachine {
         self.compute(effects);
     }
 
-    /// Sends a frame of the right size with nothing in it.
+    /// Sends the upload of a participant that was not computed: a frame of its size without content.
     pub fn send_blank(
         &mut self,
         now: VirtualTime,

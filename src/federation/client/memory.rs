@@ -11,29 +11,29 @@ use crate::federation::snapshot::Cadence;
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 use crate::wire::Body;
 
-/// A client's lasting half: all that is left of it while it has nothing to do.
+/// Memory of a client: all that is kept of it while it has nothing to do.
 #[derive(Default)]
 pub(crate) struct ClientMemory {
     state: StateLocation,
     /// Task of the last participant that did not fail: the latest one that the state knows.
     pub last_task: Option<TaskId>,
-    /// Participants computed from states that a snapshot may still have to begin with, in that order.
+    /// Participants that a later snapshot may list as pending, in order, with the states they began from.
     before: VecDeque<ComputedParticipant>,
 }
 
 #[derive(Default)]
 enum StateLocation {
-    /// Before the client's first participant: empty.
+    /// The client has not trained yet, and its state is empty.
     #[default]
     Fresh,
     Here(Body),
     /// A worker has it.
     Lent,
-    /// Equal to that of the snapshot, unless the next training is not computed either.
+    /// A source supplied the last training. If the next one is computed, the state is that of the snapshot.
     Answered,
 }
 
-/// A participant and the state it was computed from.
+/// Participant, with the state that its training began from.
 struct ComputedParticipant {
     participant: (Round, ParticipantId),
     state: Body,
@@ -43,12 +43,12 @@ struct ComputedParticipant {
 /// State of a client for a snapshot.
 pub(crate) struct ClientSnapshot {
     pub state: Body,
-    /// Participants that are computed again, from this state on.
+    /// Pending participants, which are computed again from this state on, with their downloads.
     pub out: Vec<((Round, ParticipantId), Arc<SentDownload>)>,
 }
 
 impl ClientMemory {
-    /// Returns true if it is that of a client that never trained.
+    /// Returns true for the memory of a client that never trained.
     pub fn is_blank(&self) -> bool {
         matches!(self.state, StateLocation::Fresh)
             && self.before.is_empty()
@@ -65,7 +65,10 @@ impl ClientMemory {
         self.state = StateLocation::Lent;
     }
 
-    /// Lends the state to be trained; the client must not have lent it.
+    /// Lends the state to a training; it must not be lent already.
+    ///
+    /// # Errors
+    /// Returns an error if the state should be in the snapshot and is not.
     pub fn lend(
         &mut self,
         (simulation, supplier): (&SimulationContext, &Supplier),
@@ -91,9 +94,7 @@ impl ClientMemory {
 
     /// Returns the state for a snapshot while the participants `out` are pending.
     ///
-    /// It drops all that no snapshot needs.
-    ///
-    /// `None` if the client was never asked.
+    /// `None` if the client never trained. States that no later snapshot can need are dropped.
     pub fn keep(
         &mut self,
         supplier: &Supplier,

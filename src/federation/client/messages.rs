@@ -14,19 +14,19 @@ use crate::policy::{Failure, Participant, RoundContext};
 use crate::quantity::{ParticipantId, Round, VirtualTime};
 use crate::wire::Body;
 
-/// Message to a client while virtual time has not come to it: any of those that take time.
+/// Message that is delivered to a client at its virtual time.
 pub(crate) enum ToClient {
     Asset(AssetArrived),
     Broadcast(Box<Broadcast>),
     /// Local work is over.
     Trained(Box<TrainingFinished>),
-    /// Local work would be over, had anything been computed.
+    /// The local work of a participant that was not computed is over.
     Idles(Box<Uncomputed>),
     Stops(WorkStopped),
 }
 
 impl ToClient {
-    /// Returns the entry of the frame that brings it, where that is charged.
+    /// Returns the charge that is recorded when the message arrives, if it has one.
     pub fn charge_mut(&mut self) -> Option<&mut Event> {
         match self {
             ToClient::Asset(asset) => Some(&mut asset.charge),
@@ -54,7 +54,7 @@ pub(crate) struct Broadcast {
     pub closes: Option<VirtualTime>,
     /// Aggregation of its round, if that takes every upload that reaches the server.
     pub aggregation: Option<AggregationTree>,
-    /// Recorded on arrival, where frames are charged.
+    /// Charge of the frame, recorded on arrival; `None` if frames are not charged.
     pub charge: Option<Event>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Broadcast {
 pub(crate) struct TrainingFinished {
     pub context: Arc<RoundContext>,
     pub participant: Participant,
-    /// The state after a success; as it was after a failure; none where the training was not computed.
+    /// State after training, or the earlier one if training failed; `None` if nothing was computed.
     pub state: Option<Body>,
     pub samples: usize,
     /// Duration of the work on the simulated clock.
@@ -93,7 +93,7 @@ pub(crate) struct Uncomputed {
     pub context: Arc<RoundContext>,
     pub participant: Participant,
     pub worked: VirtualTime,
-    /// The size its upload would have.
+    /// Size that its upload would have.
     pub bytes: Arc<FrameBytes>,
 }
 
@@ -110,5 +110,5 @@ pub(super) struct NewTerms(pub Arc<SimulationContext>);
 /// Request for the client's part of a snapshot; participants that are still out are named.
 pub(super) struct Keep(pub Arc<BTreeSet<(Round, ParticipantId)>>);
 
-/// End of an idle client; answered with what is to be remembered. Its actor waits for another client.
+/// Request that an idle client retires, answered with its memory. Its actor then waits for another client.
 pub(super) struct Retire;

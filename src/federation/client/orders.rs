@@ -43,7 +43,7 @@ pub(super) fn ask(
 /// Returns the effect that trains a participant of a stateless client before its download arrives.
 pub(in crate::federation) fn train_ahead(broadcast: Broadcast) -> Effect {
     let ticket = Ticket { round: broadcast.context.round, participant: broadcast.participant.id };
-    // Its client gives the time of the work.
+    // The client's own job, which takes the answer, has the times of the work.
     let time = (VirtualTime::ZERO, VirtualTime::ZERO);
     let (job, answer) = TrainingJob::new(broadcast, Body::default(), Vec::new(), time);
     Effect::TrainAhead { ticket, job: Box::new(job), answer }

@@ -66,10 +66,10 @@ impl TrainingJob {
         }
     }
 
-    /// Returns its place among the jobs that wait.
+    /// Returns the position of the job in the queue of the workers.
     ///
-    /// Uploads that are aggregated at once meet their neighbors sooner in the order of participants. Results of the
-    /// others wait for the end of their work, less long in that order.
+    /// Uploads that are aggregated at once merge sooner if participants train in order. Results of other participants
+    /// wait for the end of their simulated work, so these train in the order of the ends.
     pub fn order(&self) -> JobOrder {
         let Broadcast { aggregation, participant, .. } = &self.broadcast;
         let end = match aggregation {
@@ -98,8 +98,8 @@ impl MemberMeta {
         let MemberMeta { context, worked, answer, .. } = self;
         let Member { participant, state, shard, .. } = member;
         let samples = shard.len();
-        // No one listens after the run was abandoned.
         let state = Some(state);
+        // No one listens after the run was abandoned.
         let _ = answer.send(Ok(TrainingFinished {
             context,
             participant,
@@ -162,7 +162,7 @@ pub(crate) fn saved_states(simulation: &SimulationContext, members: &[Member]) -
     }
 }
 
-/// Training result of a member, as far as it may be computed anywhere.
+/// Training result of a member, as a worker of any process can compute it.
 ///
 /// Faults, privacy, codecs and accounts are applied later.
 #[derive(Clone, Debug)]
@@ -198,7 +198,7 @@ pub(crate) fn learn_together(
     outcomes.into_iter().map(outcome).collect()
 }
 
-/// Makes what a pack learned ready to travel, and answers for each participant.
+/// Turns the training results of a pack into uploads, and answers for each participant.
 pub(crate) fn seal_all(
     simulation: &SimulationContext,
     places: Vec<MemberMeta>,
@@ -216,14 +216,14 @@ pub(crate) fn seal_all(
     }
 }
 
-/// Makes an upload ready to travel.
+/// Turns a training result into an upload: applies attack, noise and faults, then masks or encodes it.
 fn seal(
     simulation: &SimulationContext,
     meta: &MemberMeta,
     member: &Member,
     learning: Learning,
 ) -> Result<ClientUpdate, Stop> {
-    // The client's own model is the one without noise and lies.
+    // The comparison of client models is about those without attack and noise.
     let (context, participant) = (&*meta.context, &member.participant);
     let own = simulation.rules.compares(context).then(|| learning.upload.clone());
     let (faults, seed) = (&simulation.rules.faults, simulation.rules.seed);
@@ -315,7 +315,7 @@ fn aggregate_now(
     count_as(JobKind::Aggregate, || aggregation.transform_upload(upload));
 }
 
-/// Returns the upload as the server may see it.
+/// Returns the upload with the noise of differential privacy.
 fn add_noise(
     noise: &Noise,
     upload: &Message,

@@ -12,7 +12,7 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{ParticipantKind, UploadSize};
 use crate::quantity::VirtualTime;
 
-/// Shared lines round to whole nanoseconds at every change.
+/// Tolerance for shared lines, which round to whole nanoseconds at every change of rates.
 const SLACK: VirtualTime = VirtualTime(1_000);
 
 /// Returns a participant with this work if it need not be computed, else `None`.
@@ -37,7 +37,7 @@ pub(super) fn who_need_not_compute(
         return None;
     }
     let bytes = size(broadcast, simulation, &exchange);
-    // Alone on the line; with others it takes longer.
+    // A lower bound: with other frames on the server's line it takes longer.
     let arrival = end + arrival::fate(simulation, context, participant, bytes.frame()).latency;
     (arrival > closes + SLACK).then(|| idle(bytes))
 }

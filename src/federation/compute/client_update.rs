@@ -8,9 +8,9 @@ use crate::federation::metric_value::MetricValue;
 /// Update of a participant, and the upload that carries it.
 pub(crate) struct ClientUpdate {
     pub up: SentUpload,
-    /// The forgery of a malicious client.
+    /// Name of the attack, if the client is malicious.
     pub forged: Option<String>,
     pub metrics: BTreeMap<String, MetricValue>,
-    /// Bytes the client keeps from now on.
+    /// Bytes of state that the client keeps from now on.
     pub kept: u64,
 }

@@ -10,7 +10,7 @@ use crate::federation::sink::JobKind;
 use crate::federation::worker_pool::Work;
 use crate::policy::RunContext;
 
-/// A result on its way.
+/// Result that is known, or that workers will compute.
 pub(in crate::federation) enum Computation<T> {
     /// A known result.
     Known(T),
@@ -50,7 +50,7 @@ impl<T: Send + 'static, E: Send + 'static> Computation<Result<T, E>> {
 }
 
 impl<T: 'static> Computation<T> {
-    /// Returns the computation with its result changed.
+    /// Returns the computation whose result is that of `change` applied to the result of this one.
     pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Computation<U> {
         match self {
             Computation::Known(known) => Computation::Known(change(known)),

@@ -1,4 +1,4 @@
-//! Tests of models: the global one after rounds and tasks, those of clients before synchronization.
+//! Tests of models: the global one after rounds and tasks, those of clients before aggregation.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub(in crate::federation) struct ModelTest {
     pub simulation: Arc<SimulationContext>,
     /// The round or task that it follows.
     pub after: SnapshotPlace,
-    /// The model; absent where its result is supplied.
+    /// Model to be tested; `None` if a source has the result.
     pub predictor: Option<Arc<dyn Predictor>>,
     /// Head rows that are tested.
     pub seen: usize,
-    /// The server's state, and its digest.
+    /// State of the server that the model is made from.
     pub server: Body,
     pub digest: u64,
 }
@@ -49,11 +49,11 @@ impl ModelTest {
     }
 }
 
-/// A client's model before synchronization, as its messages have it.
+/// Model of a client before aggregation, as download and upload.
 pub(crate) struct OwnModel {
     pub participant: Participant,
     pub sent: Arc<Message>,
-    /// The client's update, without noise and lies.
+    /// Upload of the client, without attack and noise.
     pub own: Message,
     pub exchange: Arc<Exchange>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct RoundOpening {
     pub participants: Vec<Participant>,
     /// Downloads, one per participant; equal ones are shared.
     pub downs: Vec<Arc<SentDownload>>,
-    /// The first participant's exchange, where uploads are to be added in secret.
+    /// Exchange of the first participant under secure aggregation, else `None`.
     pub first: Option<Arc<Exchange>>,
 }
 
@@ -101,7 +101,7 @@ fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationE
     }
 }
 
-/// Returns the first participant's exchange, where uploads are to be added in secret.
+/// Returns the exchange of the first participant under secure aggregation, else `None`.
 fn first_exchange(
     simulation: &SimulationContext,
     context: &RoundContext,

@@ -4,13 +4,13 @@ use crate::federation::error::FederationError;
 use crate::policy::Server;
 use crate::wire::{Body, WireError};
 
-/// Holder of the policy while no job has it; empty all along where results are supplied without one.
+/// Holder of the policy while no job has it; always empty if a source supplies the results.
 #[derive(Default)]
 pub(in crate::federation) struct PolicyHolder(Option<Box<dyn Server>>);
 
 /// A step of the policy: the policy comes back with the result.
 pub(crate) struct PolicyStep<T> {
-    /// Absent where the step was not computed, or the policy was lost in it.
+    /// `None` if the step was not computed, or if the policy was lost in it.
     pub policy: Option<Box<dyn Server>>,
     pub result: Result<T, FederationError>,
 }
@@ -36,7 +36,7 @@ impl PolicyHolder {
     /// Takes the policy back from a step, and returns the step's result.
     ///
     /// # Errors
-    /// That of the step.
+    /// Returns the error of the step.
     pub fn take_back<T>(&mut self, step: PolicyStep<T>) -> Result<T, FederationError> {
         if step.policy.is_some() {
             self.0 = step.policy;
@@ -44,10 +44,10 @@ impl PolicyHolder {
         step.result
     }
 
-    /// Sets the policy, where there is one, to a saved state.
+    /// Loads a saved state into the policy, if there is one.
     ///
     /// # Errors
-    /// The state is not one of this policy.
+    /// Returns an error if the state is not one of this policy.
     pub fn load(&mut self, state: &Body) -> Result<(), WireError> {
         self.0.as_mut().map_or(Ok(()), |policy| policy.load(state))
     }

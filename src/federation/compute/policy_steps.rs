@@ -19,7 +19,7 @@ use crate::wire::Body;
 
 /// Request for a step of the policy.
 pub(in crate::federation) trait StepRequest: Send + 'static {
-    /// Name of the step, as errors give it.
+    /// Name of the step in errors.
     const STEP: &'static str;
     type Answer: Send + 'static;
 
@@ -56,7 +56,7 @@ pub(in crate::federation) struct EndRequest {
 
 /// The server after a step that changed it.
 pub(crate) struct PolicyStepResult {
-    /// Full state; empty if it is supplied without a policy.
+    /// Full state; empty if a source supplied the result.
     pub saved: Body,
     pub digest: u64,
     /// Metrics of the policy for the round.
@@ -65,28 +65,28 @@ pub(crate) struct PolicyStepResult {
     pub predictor: Option<Arc<dyn Predictor>>,
 }
 
-/// A policy that is to be made in the place of a lost one.
+/// Request to create the policy again after the server was lost.
 pub(in crate::federation) struct PolicyRestart {
     pub simulation: Arc<SimulationContext>,
-    /// Its last saved state; before its first round a server has none, and begins again.
+    /// Last saved state; `None` before the first round: the policy then starts from its initial state.
     pub saved: Option<Body>,
-    /// The stage that began since.
+    /// Stage that has begun since that state was saved.
     pub started: Option<Stage>,
 }
 
 /// Result of a round's aggregation, as the policy takes it.
 pub(in crate::federation) struct RoundAggregate {
     pub part: Option<PartialAggregate>,
-    /// The agreement of the members of secure aggregation, and the exchange that all have in common.
+    /// Agreement of the members of secure aggregation, and the exchange that all of them share.
     pub masking: Option<(Arc<Masking>, Arc<Exchange>)>,
     pub rule: AggregationRule,
 }
 
 impl PolicyRestart {
-    /// Name of the step, as errors give it.
+    /// Name of the step in errors.
     pub const STEP: &'static str = "restart";
 
-    /// Makes a policy as it was saved, and begins the stage that has begun since.
+    /// Creates the policy, loads its saved state, and begins the stage that has begun since.
     pub fn work(self, ctx: &RunContext) -> Result<Box<dyn Server>, FederationError> {
         let PolicyRestart { simulation, saved, started } = self;
         let restarted = || {
@@ -131,7 +131,7 @@ impl PolicyStepResult {
 }
 
 impl RoundAggregate {
-    /// Returns the aggregate in the clear, and metrics of its making.
+    /// Returns the aggregate, with masks removed and robust rules applied, and the metrics of these rules.
     fn open(self) -> Result<(Option<Aggregate>, RobustMetrics), PolicyError> {
         match (self.part, self.masking) {
             (None, _) => Ok((None, RobustMetrics::new())),

@@ -44,9 +44,9 @@ impl ParticipantRef<'_> {
     }
 }
 
-/// Results of a run in place of workers and of the server's policy.
+/// Source of known results, in place of workers and of the server's policy.
 pub(in crate::federation) trait ResultSource: Send + Sync {
-    /// Returns the snapshot from which on everything is computed, where it was taken here.
+    /// Returns the snapshot that was taken at `place`, if the source ends there and the rest is computed.
     fn ends_at(&self, place: SnapshotPlace) -> Option<&Snapshot> {
         let _ = place;
         None
@@ -73,7 +73,7 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
         masking: Option<&Masking>,
     ) -> Result<SuppliedTraining, FederationError>;
 
-    /// Returns what a client finds wrong with a download that was damaged on its way.
+    /// Returns the description of the damage that a client finds in a download.
     fn damage(&self, at: &ParticipantRef<'_>) -> Option<String>;
 
     /// Returns the uploads of a round that cannot be aggregated.
@@ -88,7 +88,7 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
         Ok(SuppliedClosing::default())
     }
 
-    /// Returns the server's digest when a task is over.
+    /// Returns the digest of the server's state at the end of a task.
     fn ending(&self, task: TaskId) -> Result<Digest, FederationError> {
         let _ = task;
         Ok(Digest(0))
@@ -104,12 +104,12 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
         Err(FederationError::Unrecorded(format!("nothing is tested after {task}")))
     }
 
-    /// Returns how far client models of a round are apart.
+    /// Returns the distances between the client models of a round before aggregation.
     fn bias(&self, round: Round) -> Result<BiasMeasurement, FederationError> {
         Err(FederationError::Unrecorded(format!("client models of {round} are not compared")))
     }
 
-    /// Returns a client's state as the snapshot has it.
+    /// Returns a client's state in the snapshot at which the source ends.
     fn saved_state(&self, client: ClientId) -> Option<&Body> {
         let _ = client;
         None

@@ -56,7 +56,7 @@ impl Supplier {
         Computation::job(JobKind::Server, job, panicked(R::STEP))
     }
 
-    /// Makes a policy in the place of a lost one.
+    /// Creates the policy again after the server was lost.
     pub fn restart(
         &self,
         policy: &mut PolicyHolder,
@@ -90,7 +90,7 @@ impl Supplier {
         })
     }
 
-    /// Returns the aggregate of a round; `aggregate` receives it from the aggregation.
+    /// Returns the aggregate of a round; if it is computed, it arrives through the channel `aggregate`.
     pub fn aggregate(
         &self,
         round: Round,
@@ -117,7 +117,7 @@ impl Supplier {
         Computation::Known(tally.map(|tally| vec![tally]))
     }
 
-    /// Compares the client models of a round before synchronization.
+    /// Compares the client models of a round before aggregation.
     pub fn compare(
         &self,
         request: ComparisonRequest,
@@ -137,7 +137,7 @@ impl Supplier {
         self.source_of(at).map(|source| source.training(at, masking))
     }
 
-    /// Returns what a client finds wrong with a download that was damaged on its way by these draws.
+    /// Returns the description of the damage that a client finds in a download, damaged by these draws.
     pub fn download_damage(
         &self,
         at: &ParticipantRef<'_>,
@@ -152,12 +152,12 @@ impl Supplier {
         damage(encode(&header, &body, &at.simulation.coding.down).ok()?, &mut draws)
     }
 
-    /// Returns a client's state where it was saved before anything was computed.
+    /// Returns a client's state in the snapshot at which the source ends, if there is a source.
     pub fn client_state(&self, client: ClientId) -> Option<&Body> {
         self.source()?.saved_state(client)
     }
 
-    /// Returns the snapshot from which on everything is computed, where it was taken here.
+    /// Returns the snapshot that was taken at `place`, if the source ends there and the rest is computed.
     pub fn record_end(&self, place: SnapshotPlace) -> Option<&Snapshot> {
         self.source()?.ends_at(place)
     }

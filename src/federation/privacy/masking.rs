@@ -7,15 +7,15 @@ use crate::federation::FrameBytes;
 use crate::quantity::ParticipantId;
 use crate::wire::{Body, BodyShape, CodecPlan, Dtype, FrameSize, WireError};
 
-/// Everything the members of a round agree on.
+/// Agreement of the members of a round, with which uploads are masked and their sum is opened.
 pub(crate) struct Masking {
     pub rules: SecureAggregation,
     pub masks: Masks,
     /// Participants whose uploads are masked, in participant order.
     pub members: Vec<ParticipantId>,
-    /// Number of participants of the round, members or not: the maximum number of summands.
+    /// Number of participants of the round, members or not: an upper bound of the number of summands.
     pub participants: usize,
-    /// The upload of the round's first participant; that of all others must look the same.
+    /// Shape of the first participant's upload, which those of all others must have.
     pub up: BodyShape,
 }
 
@@ -29,7 +29,7 @@ impl Masking {
     /// Returns the masked summand that a member sends.
     ///
     /// # Errors
-    /// A description: a number that the ring cannot carry, or a summand of another layout.
+    /// Returns a description if the ring cannot carry a number or the summand has another layout.
     pub fn mask(&self, participant: ParticipantId, contribution: &Body) -> Result<Body, String> {
         if contribution.shape() != contributions(self.up.clone(), Dtype::F64) {
             return Err("its summands are not laid out like those of the round".into());
@@ -40,7 +40,7 @@ impl Masking {
         numbers.pack(&words, contribution).map_err(|error| error.to_string())
     }
 
-    /// Returns the numbers of a sum of uploads, without the masks that did not cancel.
+    /// Returns the numbers of a sum of uploads, after the masks that did not cancel are subtracted.
     pub fn open(&self, sum: MaskedSum) -> Result<Body, WireError> {
         let numbers = &self.rules.numbers;
         let mut words = sum.words;
@@ -68,7 +68,7 @@ pub(crate) struct MaskedSum {
     words: Vec<u64>,
     /// Participants of these uploads, in participant order.
     participants: Vec<ParticipantId>,
-    /// The layout, and the meta that all have in common.
+    /// Shapes and the meta that all uploads have in common.
     like: Arc<Body>,
 }
 
@@ -87,8 +87,8 @@ impl MaskedSum {
     /// Merges both sums.
     ///
     /// # Panics
-    /// If they are not laid out alike, or their metas differ; members see to the layout, and
-    /// control fields of a round are equal where its participants learn the same task.
+    /// Panics if the sums differ in layout or meta. Members check the layout, and control fields of a round are equal
+    /// if its participants learn the same task.
     pub fn merge(mut self, later: MaskedSum) -> MaskedSum {
         assert!(
             self.like.meta == later.like.meta,

@@ -34,9 +34,10 @@ impl Masks {
         }
     }
 
-    /// Takes off a sum what has not cancelled: the own masks of those who `arrived`, and their masks
-    /// with those who `dropped` out. The masks of a member that dropped out, and its content, never
-    /// entered the sum.
+    /// Subtracts the masks that have not cancelled from a sum.
+    ///
+    /// These are the own masks of members that `arrived`, and their masks with members that `dropped` out, whose
+    /// uploads never entered the sum.
     pub fn remove(&self, sum: &mut [u64], arrived: &[ParticipantId], dropped: &[ParticipantId]) {
         for participant in arrived {
             self.own(sum, *participant, Turn::Off);
@@ -50,7 +51,7 @@ impl Masks {
         add(words, self.key.client(participant.0), turn);
     }
 
-    /// Applies the mask of `participant` with `other`, as `participant` does it.
+    /// Applies the mask that `participant` shares with `other`, with the sign that `participant` uses.
     fn pair(
         &self,
         words: &mut [u64],

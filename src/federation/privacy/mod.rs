@@ -48,7 +48,7 @@ pub use ring::{FixedPoint, Modulus, Unrepresentable};
 pub struct SecureAggregation {
     /// Conversion of numbers to integers.
     pub numbers: FixedPoint,
-    /// The part of a round's participants that must take every leg.
+    /// Fraction of a round's participants that must take every leg.
     pub threshold: f64,
 }
 

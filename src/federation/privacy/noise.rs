@@ -1,5 +1,5 @@
-//! Gaussian noise on uploads: `X + q * eps`, `eps` normal with deviation `scale`, drawn on the
-//! client before the upload is coded or masked.
+//! Gaussian noise on uploads: `X + q * eps`, `eps` normal with standard deviation `scale`, drawn on the client before
+//! the upload is coded or masked.
 //!
 //! A target is a tensor of the upload by name (`gram`, `counts`) or all tensors of a [`Kind`]
 //! (`statistics`). Tensors that a method calls [symmetric](crate::policy::Method::symmetric) get
@@ -43,7 +43,7 @@ impl NoiseTarget {
 /// The noise of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Noise {
-    /// Deviation of eps.
+    /// Standard deviation of eps.
     pub scale: f64,
     /// Factor on eps.
     pub q: f64,
@@ -52,10 +52,10 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Returns the body with noise. `key` is the participant's address in its round.
+    /// Returns the body with noise, drawn from the participant's stream key of the round.
     ///
     /// # Errors
-    /// If a tensor that must be symmetric is no square matrix.
+    /// Returns an error if a tensor that must be symmetric is no square matrix.
     pub fn apply(
         &self,
         body: &Body,
@@ -100,7 +100,7 @@ impl Noise {
         };
         match (mirrored, square) {
             (false, _) => Ok((0..tensor.elements()).map(|_| next()).collect()),
-            // The triangle alone: unfolding it mirrors its noise too.
+            // A packed triangle: unfolding it mirrors its noise, too.
             (true, None) if tensor.shape().len() == 1 => {
                 Ok((0..tensor.elements()).map(|_| next()).collect())
             }
@@ -124,7 +124,9 @@ impl Noise {
     }
 }
 
-/// Returns the sum, of the type of the values. Bits and bytes have no room for noise and stay as they are.
+/// Returns the sums of values and noise, in the type of the values.
+///
+/// Bits and bytes have no room for noise and stay as they are.
 fn plus(values: &TensorValues, eps: &[f64]) -> TensorValues {
     fn each<T: Copy>(values: &[T], eps: &[f64], add: impl Fn(T, f64) -> T) -> std::sync::Arc<[T]> {
         values.iter().zip(eps).map(|(value, eps)| add(*value, *eps)).collect()
@@ -132,7 +134,7 @@ fn plus(values: &TensorValues, eps: &[f64]) -> TensorValues {
     match values {
         TensorValues::F32(v) => TensorValues::F32(each(v, eps, |x, e| (f64::from(x) + e) as f32)),
         TensorValues::F64(v) => TensorValues::F64(each(v, eps, |x, e| x + e)),
-        // Casts from floats saturate: below zero is zero.
+        // Casts from floats saturate, so that a negative sum becomes zero.
         TensorValues::U32(v) => {
             TensorValues::U32(each(v, eps, |x, e| (f64::from(x) + e).round() as u32))
         }

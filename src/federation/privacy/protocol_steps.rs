@@ -1,5 +1,5 @@
-//! The journeys of secure aggregation: which frames travel when, how large they are, and who is
-//! left. Pure functions of the links, so that a run and its plan cannot disagree.
+//! Legs of secure aggregation: which frames travel when, how large they are, and which participants are left. Pure
+//! functions of the links, so that a run and its plan cannot disagree.
 //!
 //! # Sizes
 //! Through the real encoder, as tensors of [`Kind::SecureAggregation`]: a public key is 32 bytes (X25519), two
@@ -15,9 +15,9 @@ use crate::policy::Participant;
 use crate::quantity::{ParticipantId, Round, VirtualTime};
 use crate::wire::{BodyShape, CodecPlan, Dtype, FrameSize, Kind, SectionShape, TensorShape};
 
-/// Bytes of a public key, and of a secret share.
+/// Bytes of a public key or of a secret share.
 const KEY: usize = 32;
-/// Bytes of two shares, sealed.
+/// Bytes of a sealed pair of shares, with its authentication tag.
 const SEALED: usize = 2 * KEY + 16;
 
 /// A leg of the protocol; uploads are not among them, they travel as any other.
@@ -46,7 +46,9 @@ impl ProtocolStep {
         }
     }
 
-    /// Returns the content of a frame, where `others` is the number of other participants still there.
+    /// Returns the shape of a frame of the leg.
+    ///
+    /// `others` is the number of participants still there besides the frame's own.
     pub fn shape(self, others: usize) -> BodyShape {
         let all = others + 1;
         let (name, shape, dtype): (&str, Vec<usize>, Dtype) = match self {
@@ -66,7 +68,7 @@ impl ProtocolStep {
         FrameBytes::from(&FrameSize::of_shape(&self.shape(others), &CodecPlan::default()))
     }
 
-    /// Returns the number of frames beyond messages and assets, whose draws stay as they were.
+    /// Returns the frame number of the leg in draws, beyond those of messages and assets.
     fn frame(self) -> u32 {
         PROTOCOL_FRAMES + self as u32
     }
@@ -83,11 +85,11 @@ pub struct ProtocolFrame {
     pub participant: ParticipantId,
     /// Step of the protocol that the frame belongs to.
     pub step: ProtocolStep,
-    /// Its size.
+    /// Size of the frame by part.
     pub bytes: Arc<FrameBytes>,
     /// Fate of the frame.
     pub fate: Fate,
-    /// An equal frame was sent to another participant before.
+    /// True if an equal frame was sent to another participant before.
     pub copy: bool,
 }
 
@@ -113,14 +115,14 @@ pub struct KeyExchange {
     pub members: Vec<ParticipantId>,
     /// True if there are enough members to go on.
     pub enough: bool,
-    /// Members whose inbox arrived: they are ready for the download.
+    /// Members whose inbox arrived, to which downloads are sent.
     pub ready: Vec<ParticipantId>,
-    /// Time at which all of this is known.
+    /// Time at which the fate of all these frames is known.
     pub settled: VirtualTime,
 }
 
 impl KeyExchange {
-    /// Participants that lost no frame.
+    /// Returns the participants that lost no frame.
     pub fn alive(&self) -> &[ParticipantId] {
         if self.enough { &self.ready } else { &self.members }
     }
@@ -182,7 +184,7 @@ pub fn unmask(
     Unmasking { frames: run.frames, answered, opened: answered >= needed, settled }
 }
 
-/// Returns the participants with one common time.
+/// Returns the participants, each with the time `at`.
 fn together(
     at: VirtualTime,
     participants: &[(ParticipantId, VirtualTime)],
@@ -196,9 +198,9 @@ struct ProtocolRun<'a, 'r> {
 }
 
 impl ProtocolRun<'_, '_> {
-    /// Sends one frame for every participant at its time.
+    /// Sends one frame from or to every participant, each at its own time.
     ///
-    /// Returns the participants whose frame arrived, and when.
+    /// Returns the participants whose frame arrived, with the times of arrival.
     fn step(
         &mut self,
         step: ProtocolStep,

@@ -44,7 +44,7 @@ pub struct FixedPoint {
 pub struct Unrepresentable {
     /// The number.
     pub value: f64,
-    /// The largest magnitude there is room for.
+    /// Largest magnitude that a number may have.
     pub limit: f64,
     /// Number of summands.
     pub members: usize,
@@ -54,8 +54,8 @@ impl FixedPoint {
     /// Returns the ring element of a summand, one of at most `members`.
     ///
     /// # Errors
-    /// If `members` numbers of that size could pass half of the ring, which would change the sign
-    /// of their sum; also for numbers that are not finite.
+    /// Returns an error for a number that is not finite, or so large that the sum of `members` such numbers could
+    /// exceed half of the ring, which would change its sign.
     pub fn encode(&self, value: f64, members: usize) -> Result<u64, Unrepresentable> {
         let half = match self.modulus {
             Modulus::Bits32 => u64::from(u32::MAX >> 1),

@@ -24,7 +24,7 @@ fn missing(what: String) -> FederationError {
 }
 
 impl RecordedRun {
-    /// Returns true if a refused upload was found to be bad only during aggregation.
+    /// Returns true if an upload was accepted on arrival and refused only during aggregation.
     fn was_lifted(&self, round: Round, participant: ParticipantId) -> bool {
         if self.snapshot.is_some() {
             return self.untransformed.contains(&(round, participant));
@@ -47,7 +47,7 @@ impl ResultSource for RecordedRun {
         let recorded = || {
             known().is_some_and(|recorded| recorded.trained.is_some() || recorded.failed.is_some())
         };
-        // A whole past knows every participant, or none.
+        // A run replayed without a snapshot computes nothing, so every participant has to be in the record.
         !self.out.contains_key(&(round, participant)) && (self.snapshot.is_none() || recorded())
     }
 
@@ -137,7 +137,7 @@ impl ResultSource for RecordedRun {
     }
 }
 
-/// Returns the failure of training in the journal; `None` for failures that follow from others.
+/// Returns the failure that a worker would report; `None` for failures that follow from draws.
 fn failure(reason: &str, detail: String) -> Option<Failure> {
     Some(match reason {
         "no_data" => Failure::NoData,

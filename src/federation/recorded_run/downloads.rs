@@ -22,16 +22,16 @@ struct DepartedFrame {
     copy: bool,
 }
 
-/// Contents that left the server in a round, each where it was not a copy.
+/// Contents that left the server in a round, found by their frames that are not copies.
 ///
-/// Nothing but the copies shows which frames share a content, so any stands for it that may be the same: events have
-/// only that a frame is a copy.
+/// Events say that a frame is a copy, but not of which content. So a copy is matched with any content that may be the
+/// same: one of equal size, or an asset of the same name.
 #[derive(Default)]
 struct Originals {
-    /// Participants by the size of their message.
+    /// First participant that was sent a message of this size.
     messages: BTreeMap<u64, usize>,
     named: BTreeMap<String, Vec<u64>>,
-    /// Assets of two names may have one content, which is sent once.
+    /// Assets by size, because two names may have one content, which is sent once.
     sized: BTreeMap<u64, Vec<u64>>,
     /// Assets that clients got in the round; the dummy clients of one client share them.
     given: BTreeSet<(ClientId, u64)>,
@@ -59,7 +59,7 @@ impl Originals {
     fn content(&mut self, client: ClientId, frame: &DepartedFrame, label: &str, own: u64) -> u64 {
         let named = self.named.get(label).into_iter().flatten();
         let sized = self.sized.get(&frame.bytes.frame()).into_iter().flatten();
-        // Who got a content is not sent it again.
+        // A client that got a content is not sent it again.
         let mut others =
             named.chain(sized).filter(|digest| !self.given.contains(&(client, **digest)));
         let digest = others.next().copied().filter(|_| frame.copy).unwrap_or(own);
@@ -136,7 +136,7 @@ impl RecordedRun {
         frames
     }
 
-    /// Returns the tensors of a download, for participants that were out when the snapshot was taken.
+    /// Returns the tensors of a download if its participant was out when the snapshot was taken, else none.
     fn message(
         &self,
         round: Round,
@@ -175,7 +175,7 @@ fn size_of_asset(download: &SavedDownload, label: &str) -> Option<Arc<FrameBytes
     assets.find(|asset| asset.label == label).map(|asset| asset.bytes)
 }
 
-/// Returns a number that separates the assets of a round; clients never hold one already.
+/// Returns an invented digest that separates the assets of a round; clients never hold one already.
 fn identity(round: Round, participant: usize, place: usize) -> u64 {
     let mut hash = blake3::Hasher::new();
     hash.update(&round.0.to_le_bytes()).update(&(participant as u64).to_le_bytes());

@@ -30,18 +30,18 @@ use crate::wire::Body;
 pub struct RecordedRun {
     participants: BTreeMap<(Round, ParticipantId), RecordedParticipant>,
     rounds: BTreeMap<Round, RecordedRound>,
-    /// Digests of the server when tasks were over.
+    /// Digests of the server's state at the end of each task.
     tasks: BTreeMap<TaskId, Digest>,
     tested_tasks: BTreeMap<TaskId, Tally>,
     tested_rounds: BTreeMap<Round, Tally>,
     snapshot: Option<Snapshot>,
-    /// Places of the snapshot's participants and states, to be found quickly.
+    /// Indices of the snapshot's pending participants.
     out: BTreeMap<(Round, ParticipantId), usize>,
     untransformed: BTreeSet<(Round, ParticipantId)>,
     states: BTreeMap<ClientId, usize>,
     /// Downloads of the snapshot as messages, made on first use.
     downs: Vec<OnceLock<Arc<Message>>>,
-    /// While it is read.
+    /// State of the reader while entries are read.
     reading: reading::Reading,
 }
 
@@ -49,7 +49,7 @@ pub struct RecordedRun {
 #[derive(Default)]
 struct RecordedParticipant {
     trained: Option<RecordedTraining>,
-    /// Forgery of a malicious client.
+    /// Name of the attack, if the client is malicious.
     forged: Option<String>,
     /// Reason and detail, as in the journal.
     failed: Option<(String, String)>,
@@ -77,13 +77,13 @@ struct Frame {
 struct RecordedRound {
     digest: u64,
     metrics: BTreeMap<String, MetricValue>,
-    /// Uploads refused until it closed.
+    /// Uploads refused between the closing of the round before and that of this one.
     rejected: Vec<RejectedUpload>,
     bias: Option<BiasMeasurement>,
 }
 
 impl RecordedRun {
-    /// Extends it to the point of the snapshot; from there on the run is computed.
+    /// Limits the record to the point of the snapshot; from there on the run is computed.
     pub fn until(mut self, snapshot: Snapshot) -> RecordedRun {
         self.out = (snapshot.out.iter().zip(0..))
             .map(|(out, place)| ((out.round, out.participant), place))

@@ -15,11 +15,11 @@ use crate::quantity::{ParticipantId, Round};
 /// State of the reader.
 #[derive(Default)]
 pub(super) struct Reading {
-    /// The upload that arrived with the last entry.
+    /// Upload that arrived with the last entry, if any.
     arrived: Option<(Round, ParticipantId)>,
     /// Uploads refused since the last round closed.
     rejected: Vec<RejectedUpload>,
-    /// True if frames are charged at all.
+    /// True if frames are charged in the recorded run.
     charged: bool,
 }
 
@@ -27,7 +27,7 @@ impl RecordedRun {
     /// Takes the next entry.
     ///
     /// # Errors
-    /// A description of numbers that no run can have written.
+    /// Returns a description of numbers that no run can have written.
     pub fn read(&mut self, entry: &Entry) -> Result<(), String> {
         let arrived = self.reading.arrived.take();
         let numbers = entry.numbers.clone().unwrap_or_default();
@@ -75,7 +75,7 @@ impl RecordedRun {
             Event::TaskEnded { task } => {
                 self.tasks.insert(*task, Digest(digest(&numbers)));
             }
-            // Everything else comes about by itself.
+            // All other events follow from the scenario and its seeds.
             _ => {}
         }
         Ok(())
@@ -89,7 +89,7 @@ impl RecordedRun {
             return;
         };
         self.reading.charged = true;
-        // Those of secure aggregation come about without tensors.
+        // Frames of secure aggregation follow from the scenario.
         if *outcome == FrameOutcome::Duplicate || bytes.is_protocol() {
             return;
         }

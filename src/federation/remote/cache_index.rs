@@ -13,31 +13,31 @@ use serde::{Deserialize, Serialize};
 use super::packet;
 use crate::wire::{Body, WireError};
 
-/// A body in a packet that later ones may name again.
+/// Reference to a body that a rank keeps, by a number that later packets may use again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CachedRef {
-    /// Its number on the cache of the rank.
+    /// Number of the body in the rank's cache.
     pub id: u64,
-    /// Its frame in this packet; nothing where the rank has it.
+    /// Index of its frame in this packet; `None` if the rank has the body.
     pub frame: Option<usize>,
 }
 
 /// Identity of an item that is sent once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CachedItemKey {
-    /// The address of something that is kept alive here, so that it is not used again.
+    /// Address of a value that is kept alive here, so that the address is not used again.
     Address(usize),
-    /// A digest of the content.
+    /// Digest of the content.
     Content(u64),
 }
 
-/// The account of one rank.
+/// Index of the items that one rank holds.
 #[derive(Default)]
 pub(crate) struct CacheIndex {
     things: BTreeMap<CachedItemKey, CachedItem>,
-    /// Size of all items.
+    /// Size of all items in bytes.
     bytes: u64,
-    /// Number of names so far; also the next number.
+    /// Number of references made so far; a new item gets the next number.
     named: u64,
     /// Items that the rank is to forget with the next packet.
     forgotten: Vec<u64>,
@@ -46,16 +46,16 @@ pub(crate) struct CacheIndex {
 struct CachedItem {
     id: u64,
     bytes: u64,
-    /// Number of its last naming.
+    /// Number of the last reference to the item.
     used: u64,
     _alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// A rank keeps so much of what it was sent: a few hundred downloads of prompts, or a handful of whole networks.
+/// Bytes that a rank keeps: a few hundred downloads of prompts, or a handful of whole networks.
 const ROOM: u64 = 1 << 30;
 
 impl CacheIndex {
-    /// Forgets what was named longest ago until the rest fits.
+    /// Forgets the least recently used items until the rest has at most `room` bytes.
     fn make_room(&mut self, room: u64) {
         while self.bytes > room {
             let oldest = self.things.iter().min_by_key(|(_, thing)| thing.used);
@@ -72,7 +72,7 @@ impl CacheIndex {
     }
 }
 
-/// A packet for a rank, while it is made.
+/// Packet for a rank that is being made.
 pub(crate) struct Packing<'a> {
     sent: &'a mut CacheIndex,
     bodies: Vec<Body>,
@@ -86,13 +86,13 @@ impl<'a> Packing<'a> {
         Packing { sent, bodies: Vec::new(), fresh: Vec::new() }
     }
 
-    /// Adds a frame that will not be named again.
+    /// Adds a frame that no later packet refers to, and returns its index.
     pub fn frame(&mut self, body: Body) -> usize {
         self.bodies.push(body);
         self.bodies.len() - 1
     }
 
-    /// Adds an item that is `alive` here, known by its address.
+    /// Adds an item known by its address, which stays in use while `alive` is held.
     pub fn shared<T: Any + Send + Sync>(
         &mut self,
         alive: &Arc<T>,
@@ -127,10 +127,10 @@ impl<'a> Packing<'a> {
         CachedRef { id: used, frame: Some(self.frame(body)) }
     }
 
-    /// Returns the bytes of the packet, with an index of its frames' numbers and the items to forget first.
+    /// Returns the bytes of the packet; `index` builds its index from the items to forget.
     ///
     /// # Errors
-    /// A body that is too large for a frame; then nothing has been sent to the rank.
+    /// Returns an error if a body is too large for a frame; then nothing has been sent to the rank.
     pub fn seal<T: Serialize>(
         self,
         index: impl FnOnce(Vec<u64>) -> T,

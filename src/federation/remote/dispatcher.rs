@@ -37,7 +37,7 @@ pub struct RemoteRank {
     pub rank: Rank,
     /// Number of concurrent jobs.
     pub workers: usize,
-    /// Counts the jobs that it has done.
+    /// Number of jobs that the rank has done.
     pub done: Arc<AtomicU64>,
 }
 
@@ -52,7 +52,7 @@ pub struct Loss {
     pub why: String,
 }
 
-/// The queues of the devices, as the dispatcher uses them.
+/// Job queues of the workers, as the dispatcher uses them.
 pub(crate) struct Queues {
     /// Queue of answers, and of jobs that must stay here.
     pub urgent: Sender<Job>,
@@ -64,14 +64,14 @@ pub(crate) struct Queues {
     pub workers: usize,
 }
 
-/// The thread that takes jobs to ranks. Dropping it hangs up the line, which lets the ranks go.
+/// Thread that takes jobs to ranks. Dropping it drops the line, at which the ranks end.
 pub(crate) struct Dispatcher {
     leave: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Dispatcher {
-    /// Starts to carry.
+    /// Starts the thread.
     pub fn start(fleet: RemoteRanks, queues: Queues) -> std::io::Result<Dispatcher> {
         let (leave, leaving) = crossbeam_channel::bounded(0);
         let RemoteRanks { line, ranks, on_loss } = fleet;
@@ -103,7 +103,7 @@ impl Drop for Dispatcher {
     fn drop(&mut self) {
         self.leave = None;
         if let Some(thread) = self.thread.take() {
-            // It catches nothing and panics at nothing; a run does not fail for it.
+            // The thread runs no job, so it cannot panic because of one.
             let _ = thread.join();
         }
     }
@@ -114,7 +114,7 @@ const IN_FLIGHT: usize = 1 << 30;
 
 struct RankState {
     workers: usize,
-    /// Jobs that it has.
+    /// Number of jobs that the rank has.
     out: usize,
     done: Arc<AtomicU64>,
     sent: CacheIndex,
@@ -148,7 +148,7 @@ impl DispatchLoop {
             let testing = if place { &self.queues.testing.1 } else { &none };
             let training = if place { self.queues.training.1.tokens() } else { &no_token };
             crossbeam_channel::select_biased! {
-                // Disconnected is what is waited for.
+                // Nothing is ever sent: the end of the channel is the signal.
                 recv(leaving) -> _ => return,
                 recv(self.line.incoming()) -> arrival => match arrival {
                     Ok(TransportEvent::Packet { from, bytes }) => self.landed(from, bytes),
@@ -208,7 +208,7 @@ impl DispatchLoop {
         self.out.insert(self.tickets, InFlightJob { rank, job, bytes });
     }
 
-    /// Sends the remote job of a job; the bytes it has, if it can travel.
+    /// Sends a job to a rank. Returns the size of the packet in bytes, or `None` if the job cannot travel.
     fn remote_job(&mut self, rank: Rank, job: &Job) -> Option<usize> {
         let Work::Remote(remote_job) = &job.work else { return None };
         let mut packing = Packing::new(&mut self.ranks.get_mut(&rank)?.sent);
@@ -221,7 +221,7 @@ impl DispatchLoop {
         Some(length)
     }
 
-    /// Takes an answer: a worker opens it and completes its job.
+    /// Takes an answer of a rank; a worker completes the job with it.
     fn landed(&mut self, from: Rank, bytes: Vec<u8>) {
         let (ResponseHeader { ticket, answer }, frames) = match packet::open(bytes) {
             Ok(read) => read,
@@ -246,7 +246,7 @@ impl DispatchLoop {
                 Ok(bodies) => remote_job.complete(answer, bodies),
                 Err(_) => Err(remote_job),
             };
-            // What is no answer to it is done here.
+            // A job that the answer does not fit is done here.
             if let Err(remote_job) = landed {
                 remote_job.run(ctx);
             }

@@ -18,14 +18,14 @@ use crate::numerics::streams::{Domain, StreamKey};
 pub enum InjectedFault {
     /// No fault.
     Nothing,
-    /// This rank is lost when it has sent `after` packets; the last one is lost with it.
+    /// A rank is lost after it has sent `after` packets, the last of which is lost with it.
     Loses {
         /// Rank that is lost, from 1.
         rank: Rank,
         /// Number of packets from the rank until then, with the one that is lost.
         after: u32,
     },
-    /// Answers overtake each other, by a draw from this seed.
+    /// Answers overtake each other, by draws from this seed.
     Shuffles(u64),
 }
 
@@ -53,10 +53,10 @@ where
     Ok(line)
 }
 
-/// A rank, as the router sees it.
+/// Another rank, as the router sees it.
 struct Other {
     carrier: RankTransport,
-    /// Packets from it.
+    /// Number of packets that it sent.
     sent: u32,
 }
 

@@ -10,8 +10,8 @@
 //! that does them nor the order of answers changes anything but waiting. Faults, links, privacy, codecs and accounts
 //! are applied at rank 0 to the answers, so nothing of this is in any journal, ledger or digest.
 //!
-//! * A **line** carries packets; only the line knows whether through MPI or between threads of this process
-//!   ([`loopback()`]).
+//! * A **line**, a [`RankChannel`], carries packets; only its transport knows whether through MPI or between threads of
+//!   this process ([`loopback()`]).
 //! * A **packet** is an index and frames in the format of [`wire`](crate::wire). A remote job names clients, tasks and
 //!   samples by number; every rank made the same data, shards and method from the same scenario. Parts that several
 //!   remote jobs share (a download, an asset, a model) go to a rank once.

@@ -16,7 +16,7 @@ use crate::wire::{self, Body, CodecPlan, FrameHeader, WireError};
 /// Returns the bytes of a packet.
 ///
 /// # Errors
-/// A body that is too large for a frame.
+/// Returns an error if a body is too large for a frame.
 pub(super) fn seal(index: &impl Serialize, bodies: &[Body]) -> Result<Vec<u8>, WireError> {
     let index = serde_json::to_vec(index);
     let index = index.map_err(|error| WireError::Malformed(error.to_string()))?;
@@ -31,19 +31,19 @@ pub(super) fn seal(index: &impl Serialize, bodies: &[Body]) -> Result<Vec<u8>, W
     Ok(parts.map(Vec::as_slice).collect::<Vec<_>>().concat())
 }
 
-/// The frames of a packet, not read yet.
+/// Frames of a packet that were not read yet.
 pub(super) struct Frames {
     lengths: Vec<u64>,
     /// All bytes of the packet.
     bytes: Vec<u8>,
-    /// Start of the frames.
+    /// Position of the first frame.
     start: usize,
 }
 
 /// Returns the arguments of [`seal`]: the index, and the frames to be [read](Frames::read).
 ///
 /// # Errors
-/// A description, for bytes that are no packet of this kind.
+/// Returns a description if the bytes are no packet of this kind.
 pub(super) fn open<T: DeserializeOwned>(bytes: Vec<u8>) -> Result<(T, Frames), String> {
     let mut rest = &bytes[..];
     let (length, frames) = (number(&mut rest)?, number(&mut rest)?);
@@ -56,10 +56,10 @@ pub(super) fn open<T: DeserializeOwned>(bytes: Vec<u8>) -> Result<(T, Frames), S
 }
 
 impl Frames {
-    /// Reads their bodies, in order.
+    /// Returns the bodies of the frames, in order.
     ///
     /// # Errors
-    /// A description, for bytes that are no frames, or not these alone.
+    /// Returns a description if the bytes are no frames, or hold more than frames.
     pub fn read(&self) -> Result<Vec<Body>, String> {
         let mut rest = &self.bytes[self.start..];
         let body = |length: &u64| {

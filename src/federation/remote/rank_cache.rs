@@ -7,17 +7,17 @@ use super::cache_index::CachedRef;
 use crate::policy::{Asset, Message};
 use crate::wire::Body;
 
-/// The things of one rank.
+/// Cache of one rank: bodies, and the assets and messages made of them.
 #[derive(Default)]
 pub(super) struct RankCache {
     bodies: BTreeMap<u64, Body>,
-    /// Made once, because an asset digests its body.
+    /// Assets by number; made once, because an asset digests its body.
     assets: BTreeMap<u64, Arc<Asset>>,
     messages: BTreeMap<u64, Arc<Message>>,
 }
 
 impl RankCache {
-    /// Throws away what rank 0 will not name again.
+    /// Removes items that rank 0 will not refer to again.
     pub fn forget(&mut self, ids: &[u64]) {
         for id in ids {
             self.bodies.remove(id);
@@ -29,7 +29,7 @@ impl RankCache {
     /// Returns a body, from the packet that brings it or from the cache.
     ///
     /// # Errors
-    /// A description, if it is in neither.
+    /// Returns a description if it is in neither.
     pub fn body(&mut self, named: CachedRef, bodies: &[Body]) -> Result<Body, String> {
         if let Some(frame) = named.frame {
             let body = bodies.get(frame).ok_or("a frame is missing")?;
@@ -39,10 +39,10 @@ impl RankCache {
         self.bodies.get(&named.id).cloned().ok_or_else(nothing)
     }
 
-    /// Returns an asset around a body.
+    /// Returns the asset that `make` builds of a body, made once per body.
     ///
     /// # Errors
-    /// As [`body`](RankCache::body).
+    /// Returns a description if the body is neither in the packet nor in the cache.
     pub fn asset(
         &mut self,
         named: CachedRef,
@@ -57,10 +57,10 @@ impl RankCache {
         Ok(asset)
     }
 
-    /// Returns a download with the assets it names.
+    /// Returns a download with the assets that it names.
     ///
     /// # Errors
-    /// As [`body`](RankCache::body), and where the body is of no message.
+    /// Returns a description if a body is neither in the packet nor in the cache, or is not that of a message.
     pub fn message(
         &mut self,
         named: CachedRef,

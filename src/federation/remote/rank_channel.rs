@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 
-/// A process of a run that several compute. Rank 0 has the event loop, the others work for it.
+/// Process of a run that is spread over several. Rank 0 has the event loop, the others compute for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Document)]
 #[serde(transparent)]
 pub struct Rank(pub u32);
 
 impl Rank {
-    /// The one with the event loop.
+    /// Rank with the event loop.
     pub const ZERO: Rank = Rank(0);
 }
 
@@ -50,8 +50,8 @@ pub struct RankChannel {
 
 /// Other end of a line, for the carrier of packets.
 ///
-/// Rank 0 hangs up by dropping its line: its carrier delivers the packets sent before, and then those of the others
-/// drop their ends, which the others take for the end of their work.
+/// Rank 0 ends a run by dropping its line. The carrier then delivers the packets sent before, and drops the ends of the
+/// other ranks, which is the signal to them that their work is over.
 pub struct RankTransport {
     /// Packets to be delivered.
     pub outgoing: Receiver<(Rank, Vec<u8>)>,

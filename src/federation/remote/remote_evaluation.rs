@@ -17,7 +17,7 @@ use crate::wire::Body;
 pub(crate) struct RemoteEvaluation {
     /// Test that all blocks have in common.
     pub test: Arc<Test>,
-    /// The number of this one.
+    /// Index of the block.
     pub number: usize,
 }
 
@@ -40,11 +40,11 @@ pub(crate) struct TestOrder {
     /// The server's state.
     pub server: CachedRef,
     pub seen: usize,
-    /// The number of the block.
+    /// Index of the block.
     pub block: usize,
 }
 
-/// A tally as it travels.
+/// Tally in the form in which it travels.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Counted {
     correct: Vec<u64>,

@@ -26,7 +26,7 @@ pub(crate) trait RemoteJob: Send {
         bodies: Vec<Body>,
     ) -> Result<(), Box<dyn RemoteJob>>;
 
-    /// Returns the client whose data it needs: a rank that knows them has their features already.
+    /// Returns the client whose data the job needs: a rank that trained it before has its features already.
     fn client(&self) -> Option<ClientId> {
         None
     }
@@ -62,6 +62,6 @@ pub(crate) enum JobResponse {
     /// Results, one per member, in order.
     Trained(Vec<RemoteTrainingResult>),
     Tested(Counted),
-    /// Not done here, with the reason; rank 0 does it.
+    /// Refusal with its reason; rank 0 then does the job.
     Refused(String),
 }

@@ -49,11 +49,11 @@ struct RemoteParticipant {
     dummy_client: Option<u32>,
     kind: ParticipantKind,
     task: TaskId,
-    /// View, if it is not the one that the curriculum gives this client.
+    /// View, if it is not the one that the task sequence gives this client.
     view: Option<RemoteView>,
     missed: Vec<TaskId>,
     down: RemoteDownload,
-    /// The frame of its state, where clients keep one.
+    /// Index of the frame with its state, if clients keep one.
     state: Option<usize>,
 }
 
@@ -67,11 +67,11 @@ struct RemoteView {
 struct RemoteDownload {
     body: CachedRef,
     assets: Vec<AssetOf<CachedRef>>,
-    /// State that the method needs in addition to it.
+    /// State that the method needs in addition to the download.
     remote_state: Option<CachedRef>,
 }
 
-/// An asset, and where its body is.
+/// Asset, and the place of its body.
 #[derive(Serialize, Deserialize)]
 struct AssetOf<B> {
     name: String,
@@ -91,7 +91,7 @@ impl<B> AssetOf<B> {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RemoteTrainingResult {
     outcome: Result<RemoteUpload, Failure>,
-    /// The frame of its state after a success.
+    /// Index of the frame with its state after a success, if clients keep one.
     state: Option<usize>,
 }
 

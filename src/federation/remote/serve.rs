@@ -23,12 +23,12 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, Predictor, RunContext};
 use crate::wire::Body;
 
-/// Works for rank 0 until it hangs up.
+/// Works for rank 0 until rank 0 drops the line.
 ///
 /// `setup` must be made from the same scenario, data and weights as rank 0's; the caller has compared them.
 ///
 /// # Errors
-/// [`FederationError::RankZero`] if rank 0 is lost; workers that cannot be started.
+/// Returns [`FederationError::RankZero`] if rank 0 is lost, and an error if workers cannot be started.
 pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     let contexts = setup.workers.contexts(&setup.ctx)?;
@@ -95,7 +95,7 @@ impl RankJob {
     }
 }
 
-/// The way back of one answer.
+/// Sender of the answer to one request.
 struct Reply {
     outgoing: Sender<(Rank, Vec<u8>)>,
     ticket: u64,
@@ -104,7 +104,7 @@ struct Reply {
 type Done = Result<(JobResponse, Vec<Body>), String>;
 
 impl Reply {
-    /// Creates a job whose result is sent; one that fails is refused.
+    /// Creates a job whose result is sent as the answer; a job that fails is refused.
     fn after(self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) -> Work {
         Work::Local(Box::new(move |ctx| match guard(|| job(ctx)).and_then(|done| done) {
             Ok((answer, bodies)) => self.send(answer, &bodies),
@@ -134,7 +134,7 @@ struct RankWorker {
     init: StreamKey,
     /// Numbers of the states that the method has loaded.
     acquired: Mutex<BTreeSet<u64>>,
-    /// The model that is tested.
+    /// Model of the last test, by the number of the server's state that it was made from.
     model: Mutex<Option<(u64, Arc<dyn Predictor>)>>,
 }
 
@@ -170,7 +170,7 @@ impl RankWorker {
         Ok((JobResponse::Tested(tally.into()), Vec::new()))
     }
 
-    /// Returns the model of a server's state, made once.
+    /// Returns the model of a server's state, made once per state.
     fn predictor(
         &self,
         id: u64,

@@ -20,9 +20,9 @@ use crate::wire::Body;
 pub(crate) enum ToServer {
     /// The run begins.
     Start,
-    /// The next task has reached its first client.
+    /// The next task reaches its first client.
     TaskDue,
-    /// The policy knows the new task.
+    /// The policy has begun the stage of a new task.
     Started(PolicyStep<()>),
     /// A client can be reached again.
     Reopen,
@@ -36,19 +36,19 @@ pub(crate) enum ToServer {
     Lost { round: Round, participant: ParticipantId, charge: Option<Event> },
     /// The upload of a participant that was not computed, because it certainly is late.
     Untrained { round: Round, participant: ParticipantId, charge: Option<Event> },
-    /// A participant will send nothing.
+    /// A participant sends nothing.
     Failed { round: Round, participant: ParticipantId },
-    /// A round waits no longer.
+    /// The deadline of a round is over.
     Deadline(Round),
     /// The server is lost.
     Lose(Box<ServerLoss>),
     /// The server is back, with a policy made from the saved state.
     Restarted(PolicyStep<()>),
-    /// A frame of the engine's own arrives; its charge is to be recorded.
+    /// A frame of secure aggregation after the uploads arrives; it is only charged.
     Charged(Event),
     /// A frame of the exchange of keys before a round arrives, at the server or at a client.
     KeysArrived { round: Round, charge: Event },
-    /// The members of secure aggregation know each other, or there are too few.
+    /// The key exchange of secure aggregation is over, with enough members or too few.
     Introduced(Round, KeyExchange),
     /// All uploads of the round are merged.
     Aggregated(Result<AggregationResult, String>),
@@ -63,7 +63,7 @@ pub(crate) enum ToServer {
 }
 
 impl ToServer {
-    /// Returns the entry of the frame that brings it, where that is charged.
+    /// Returns the charge that is recorded when the message arrives, if it has one.
     pub fn charge_mut(&mut self) -> Option<&mut Event> {
         match self {
             ToServer::Arrived(arrival) => arrival.charge.as_mut(),
@@ -90,7 +90,7 @@ pub(crate) struct Arrival {
 pub(crate) struct ServerLoss {
     pub round: Round,
     pub downtime: VirtualTime,
-    /// The server's knowledge of its receivers' caches before the round.
+    /// Assets that clients held before the round.
     pub caches: AssetCaches,
 }
 
@@ -101,8 +101,8 @@ pub(crate) struct ServerSnapshot {
     pub policy: Body,
     pub caches: Vec<(ClientId, Vec<u64>)>,
     pub untransformed: Vec<(Round, ParticipantId)>,
-    /// Participants of closed rounds whose answers are still to come or to be used, with their downloads.
+    /// Participants of closed rounds whose answers are to come or to be used, with their downloads.
     pub out: BTreeMap<(Round, ParticipantId), Arc<SentDownload>>,
-    /// Frames that left for participants from which nothing has arrived.
+    /// Frames that were sent to participants from which nothing has arrived.
     pub frames: BTreeMap<(Round, ParticipantId), Vec<SentFrame>>,
 }

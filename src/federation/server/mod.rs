@@ -16,7 +16,7 @@ pub(super) use messages::{Arrival, ServerSnapshot, ToServer};
 use super::effect::Effect;
 use crate::quantity::VirtualTime;
 
-/// The thin shell around [`ServerMachine`].
+/// Actor of the server: a mailbox around [`ServerMachine`].
 pub(super) struct ServerActor(pub ServerMachine);
 
 impl Actor for ServerActor {

@@ -1,4 +1,4 @@
-//! Owner of the server's policy: hands it to the supplier of its steps, and keeps its last state.
+//! Holder of the server's policy: has its steps run by the supplier, and keeps its last saved state.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) struct PolicyDesk {
     tested: Option<TestedModel>,
 }
 
-/// Result of the last test: an unchanged model is not tested twice.
+/// Result of the last test, kept because an unchanged model is not tested twice.
 struct TestedModel {
     digest: u64,
     seen: usize,
@@ -38,7 +38,7 @@ struct TestedModel {
 }
 
 impl PolicyDesk {
-    /// Creates a desk with a policy; without one if all results are supplied.
+    /// Creates a desk; `policy` is `None` if all results are supplied.
     pub fn new(supplier: Supplier, policy: Option<Box<dyn Server>>) -> PolicyDesk {
         let policy = PolicyHolder::new(policy);
         PolicyDesk { supplier, policy, saved: Body::default(), digest: 0, tested: None }
@@ -59,21 +59,21 @@ impl PolicyDesk {
         self.digest
     }
 
-    /// Asks the policy for a step.
+    /// Has the policy do a step.
     pub fn step<R: StepRequest>(&mut self, request: R) -> Computation<PolicyStep<R::Answer>> {
         self.supplier.step(&mut self.policy, request)
     }
 
-    /// Makes a policy in the place of one that is lost in this round.
+    /// Creates the policy again after the server was lost in this round.
     ///
-    /// It is as it was last saved, and begins the stage that has begun since.
+    /// It loads the last saved state, and begins the stage that has begun since.
     pub fn restart(
         &mut self,
         simulation: &Arc<SimulationContext>,
         round: Round,
         started: Option<Stage>,
     ) -> Computation<PolicyStep<()>> {
-        // Before its first round a server has nothing saved, and is made again.
+        // Before its first round a server has no saved state, and starts from its initial one.
         let saved = (round > Round(0)).then(|| self.saved.clone());
         let restart = PolicyRestart { simulation: Arc::clone(simulation), saved, started };
         self.supplier.restart(&mut self.policy, restart)
@@ -96,7 +96,7 @@ impl PolicyDesk {
             .map(|work| Effect::Submit(JobKind::Aggregate, work))
     }
 
-    /// Returns what a round aggregated to.
+    /// Returns the aggregate of a round.
     pub fn aggregate(
         &self,
         round: Round,
@@ -131,14 +131,18 @@ impl PolicyDesk {
         self.tested = Some(TestedModel { digest: self.digest, seen, tally });
     }
 
-    /// Takes the last test's result, where the model and the head rows are those of then.
+    /// Takes the last test's result if model and head rows have not changed since.
     pub fn take_tested(&mut self, seen: usize) -> Option<Tally> {
         let tested = self.tested.take()?;
         (tested.digest == self.digest && tested.seen == seen).then_some(tested.tally)
     }
 
-    /// Computes from now on, if a record ends here: sets the policy to the state of the snapshot that was taken, and
-    /// the caches of receivers to what they held.
+    /// Switches from the record to workers if the record ends at `place`.
+    ///
+    /// The policy and the asset caches of clients get the state of the snapshot.
+    ///
+    /// # Errors
+    /// Returns an error if the policy cannot load the state.
     pub fn leave_record(
         &mut self,
         place: SnapshotPlace,

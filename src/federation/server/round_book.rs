@@ -12,7 +12,7 @@ use crate::federation::snapshot::SentFrame;
 use crate::policy::{Participant, RoundContext};
 use crate::quantity::{ClientId, ParticipantId, Round};
 
-/// A participant of a round.
+/// Round, and one of its participants.
 pub(super) type RoundParticipant = (Round, ParticipantId);
 
 /// A participant and its download.
@@ -27,14 +27,14 @@ pub(super) struct StaleUpload {
 /// A participant of a closed round that is still out.
 struct Straggler {
     download: Arc<SentDownload>,
-    /// Frames that left the server for it.
+    /// Frames that were sent to it.
     frames: Vec<SentFrame>,
 }
 
 /// Uploads that a server loses with the round it had open.
 pub(super) struct LostUploads {
     pub participants: Vec<ParticipantId>,
-    /// Number of those of earlier rounds.
+    /// Number of lost uploads of earlier rounds.
     pub stale: u32,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct RoundBook {
     stragglers: BTreeMap<RoundParticipant, Straggler>,
     /// Stragglers whose uploads still count.
     underway: BTreeMap<RoundParticipant, SeatDown>,
-    /// Uploads of closed rounds that came while no round was open.
+    /// Uploads of closed rounds that arrived while no round was open.
     held: Vec<StaleUpload>,
     /// Uploads that could not be aggregated, of all rounds.
     untransformed: Vec<RoundParticipant>,
@@ -109,8 +109,9 @@ impl RoundBook {
         self.open.iter_mut().for_each(|round| round.skip(participant));
     }
 
-    /// Closes the open round if it is complete and returns it. Its participants that are out become stragglers; where
-    /// `late_counts`, uploads of those that work still count.
+    /// Closes the open round if it is complete, and returns it.
+    ///
+    /// Its participants that are out become stragglers; if `late_counts`, uploads of those that train still count.
     pub fn close_complete(&mut self, late_counts: bool) -> Option<&mut OpenRound> {
         let underway = self.underway.len();
         let complete = |round: &&mut OpenRound| !round.is_closed() && round.is_complete(underway);
@@ -178,7 +179,7 @@ impl RoundBook {
         !self.stragglers.is_empty()
     }
 
-    /// Returns true if updates of closed rounds are still to come or to be used.
+    /// Returns true if participants of closed rounds are out, or their uploads wait to be aggregated.
     pub fn owes_updates(&self) -> bool {
         self.has_stragglers() || !self.held.is_empty()
     }
@@ -193,20 +194,20 @@ impl RoundBook {
         self.held.push(upload);
     }
 
-    /// Takes the uploads that came while no round was open.
+    /// Takes the uploads that arrived while no round was open.
     pub fn take_held(&mut self) -> Vec<StaleUpload> {
         std::mem::take(&mut self.held)
     }
 
-    /// Ends a phase: uploads of its rounds count no longer. Returns the charges of those that came.
+    /// Ends a phase: uploads of its rounds count no longer.
+    ///
+    /// Returns the charges of those that have arrived.
     pub fn end_phase(&mut self) -> Vec<Event> {
         self.underway.clear();
         self.held.drain(..).filter_map(|upload| upload.arrival.charge).collect()
     }
 
-    /// Returns the participants of closed rounds with pending answers, with their downloads.
-    ///
-    /// Their answers are still to come or to be used.
+    /// Returns participants of closed rounds whose uploads are to come or to be used, with their downloads.
     pub fn participants_out(&self) -> BTreeMap<RoundParticipant, Arc<SentDownload>> {
         let held = self.held.iter();
         let held = held.map(|StaleUpload { sent, arrival }| {
@@ -219,7 +220,7 @@ impl RoundBook {
         out.chain(held).collect()
     }
 
-    /// Returns the frames that left for participants of closed rounds that are still out.
+    /// Returns the frames that were sent to participants of closed rounds that are still out.
     pub fn frames_out(&self) -> BTreeMap<RoundParticipant, Vec<SentFrame>> {
         let stragglers = self.stragglers.iter();
         stragglers

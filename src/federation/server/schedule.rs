@@ -5,11 +5,11 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Phase, RoundContext, Stage};
 use crate::quantity::{ClientId, Round, VirtualTime};
 
-/// Position in the run: the task, the phase of it, the round of that.
+/// Position in the run: task, phase within it, and round within that.
 pub(super) struct RunSchedule {
-    /// Number of the task, from 0; that behind the last when the run is over.
+    /// Number of the task, from 0; the number of tasks once the run is over.
     task: usize,
-    /// Times at which the tasks so far began.
+    /// Start times of the tasks so far.
     began: Vec<VirtualTime>,
     /// Phases of the task.
     phases: Vec<Phase>,
@@ -64,7 +64,7 @@ impl RunSchedule {
         (self.phase, self.round_in_phase) = (0, 0);
     }
 
-    /// Goes to the first phase from here on that has rounds; false where all of the task are over.
+    /// Goes to the first phase from the current one on that has rounds; false if the task has none left.
     pub fn seek_phase(&mut self) -> bool {
         let rest = self.phases.get(self.phase..).unwrap_or_default();
         let found = rest.iter().position(|phase| phase.rounds > 0);
@@ -72,7 +72,7 @@ impl RunSchedule {
         found.is_some()
     }
 
-    /// Opens the next round, with this cohort.
+    /// Advances to the next round, and returns its context for this cohort.
     pub fn open_round(
         &mut self,
         simulation: &SimulationContext,
@@ -109,7 +109,7 @@ impl RunSchedule {
         simulation.stage_of_round(self.task, cohort, &moment)
     }
 
-    /// Ends a round; false where it was the last of its phase.
+    /// Ends a round; returns false if it was the last of its phase.
     pub fn end_round(&mut self) -> bool {
         self.round_in_phase += 1;
         if self.round_in_phase < self.phase().rounds {

@@ -1,4 +1,4 @@
-//! The activation between the layers of a perceptron.
+//! Activation between the layers of a perceptron.
 
 use candle_core::{Result, Tensor};
 
@@ -9,7 +9,7 @@ use super::quick_gelu::QuickGelu;
 /// Activation between the layers of a perceptron.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PerceptronActivation {
-    /// [`gelu`](super::gelu()), as timm and Hugging Face have it in ViT, DeiT and DINO.
+    /// [`gelu`](super::gelu()), as in the ViT, DeiT and DINO of timm and Hugging Face.
     #[default]
     Gelu,
     /// [`quick_gelu`](super::quick_gelu()), as in OpenAI's CLIP and in networks trained from it.
@@ -20,7 +20,7 @@ impl PerceptronActivation {
     /// Applies the activation to every entry of `x` (any shape).
     ///
     /// # Errors
-    /// Only what candle itself reports.
+    /// Returns an error only if candle fails.
     pub fn of(self, x: &Tensor) -> Result<Tensor> {
         match self {
             PerceptronActivation::Gelu => pointwise::apply(Gelu, x),
@@ -28,7 +28,7 @@ impl PerceptronActivation {
         }
     }
 
-    /// Returns the activation of all entries of a tensor without history, on any device.
+    /// Returns the activation of every entry of a tensor, without a graph, on any device.
     pub(super) fn composed_value(self, x: &Tensor) -> Result<Tensor> {
         match self {
             PerceptronActivation::Gelu => pointwise::composed_value(Gelu, x),
@@ -36,7 +36,7 @@ impl PerceptronActivation {
         }
     }
 
-    /// Returns the gradient of all entries `x` from that of the result, on any device.
+    /// Returns the gradient of entries `x` from that of the result, on any device.
     pub(super) fn composed_gradient(self, x: &Tensor, g: &Tensor) -> Result<Tensor> {
         match self {
             PerceptronActivation::Gelu => pointwise::composed_gradient(Gelu, x, g),
@@ -44,7 +44,7 @@ impl PerceptronActivation {
         }
     }
 
-    /// That of every value, in a new vector.
+    /// Returns the activation of every value.
     pub(super) fn values(self, x: &[f32]) -> Vec<f32> {
         match self {
             PerceptronActivation::Gelu => pointwise::values(Gelu, x),

@@ -1,4 +1,4 @@
-//! A matrix added to some columns of a wider one.
+//! Addition of a matrix to some columns of a wider one.
 
 use candle_core::{D, Result, Tensor, bail};
 
@@ -8,7 +8,7 @@ use super::with_gradient::with_gradients;
 /// Adds `more` `(.., taken)` to the columns of `x` `(.., width)` from `first` on.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn add_columns(x: &Tensor, more: &Tensor, first: usize) -> Result<Tensor> {
     let (width, taken) = (x.dim(D::Minus1)?, more.dim(D::Minus1)?);
     let same_rows =

@@ -11,11 +11,11 @@ use super::storage::served;
 /// Weight and bias of a linear layer or a layer norm.
 #[derive(Clone, Debug)]
 pub struct Affine {
-    /// `(out, in)` of a linear layer, `(d)` of a norm.
+    /// Weight: `(out, in)` of a linear layer, `(d)` of a norm.
     pub weight: Tensor,
-    /// `(out)` or `(d)`.
+    /// Bias: `(out)` or `(d)`.
     pub bias: Tensor,
-    /// Precision of a linear layer's products.
+    /// Precision of a linear layer's matrix products.
     pub precision: Precision,
 }
 
@@ -23,7 +23,7 @@ impl Affine {
     /// Applies the linear layer to `x` `(b, .., in)`; `groups` are the members of a pack, if any.
     ///
     /// # Errors
-    /// When the shapes do not fit.
+    /// Returns an error if the shapes do not fit.
     pub fn linear(&self, x: &Tensor, groups: Option<&SampleGroups>) -> Result<Tensor> {
         match groups {
             None => linear_at(self.precision, x, &self.weight, Some(&self.bias)),
@@ -37,12 +37,12 @@ impl Affine {
     /// Applies the layer norm to `x` `(.., d)`.
     ///
     /// # Errors
-    /// When the shapes do not fit.
+    /// Returns an error if the shapes do not fit.
     pub fn norm(&self, x: &Tensor, eps: f64) -> Result<Tensor> {
         layer_norm(x, &self.weight, &self.bias, eps)
     }
 
-    /// Returns true if it never gets a gradient, and lies where our kernels read it.
+    /// Returns true if it never gets a gradient and our kernels can read it in place.
     pub(super) fn is_frozen(&self) -> bool {
         let of =
             |tensor: &Tensor| !tensor.track_op() && tensor.is_contiguous() && served(&[tensor]);

@@ -1,10 +1,9 @@
 //! Multi-head attention on the packed output of a qkv layer, with optional prefix keys and values. Prefix tuning: Li
 //! and Liang 2021; HGP's shared prompt.
 //!
-//! Per sample and head, with `c = d / heads`:
-//! `softmax(Q [P_k ; K]^T / sqrt(c)) [P_v ; V]`. Prefix rows are used as they are: no
-//! projection, no position, and they ask no queries. An all-zero prefix of length `l` is not
-//! neutral: it multiplies the output by `Z / (Z + l)` with `Z` the sum of `exp(logits)`.
+//! Per sample and head, with `c = d / heads`: `softmax(Q [P_k ; K]^T / sqrt(c)) [P_v ; V]`. Prefix rows are used
+//! unchanged: without projection, position or queries. An all-zero prefix of length `l` is not neutral: it multiplies
+//! the output by `Z / (Z + l)` with `Z` the sum of `exp(logits)`.
 //!
 //! The kernel reads and writes each head in place by strides (nothing is transposed or
 //! concatenated) and keeps the probabilities for the backward pass only if there is one.
@@ -26,7 +25,7 @@ use super::storage::{lent, served, tensor_like, values};
 /// d)`.
 ///
 /// # Errors
-/// When shapes, heads or queries do not fit.
+/// Returns an error if shapes, heads or queries do not fit.
 pub fn attention(
     packed: &Tensor,
     heads: usize,
@@ -36,10 +35,12 @@ pub fn attention(
     attention_at(Precision::F32, packed, heads, prefix, queries)
 }
 
-/// [`attention`] with products of a precision; away from the kernels the type of `packed` decides.
+/// Computes [`attention`] with matrix products of a given precision.
+///
+/// Without the kernels, the type of `packed` decides.
 ///
 /// # Errors
-/// As [`attention`].
+/// Fails as [`attention`] does.
 pub fn attention_at(
     precision: Precision,
     packed: &Tensor,
@@ -51,7 +52,9 @@ pub fn attention_at(
     grouped_attention_at(precision, packed, heads, prefix, queries, &members)
 }
 
-/// Returns the samples of each prefix. Unless given: all have the same prefix, or each sample its own.
+/// Returns the samples of each prefix.
+///
+/// Unless given, all samples share one prefix, or each has its own.
 pub(super) fn members_of(
     batch: usize,
     prefix: Option<(&Tensor, &Tensor)>,
@@ -64,11 +67,12 @@ pub(super) fn members_of(
     }
 }
 
-/// [`attention`] for the members of a pack: the prefix is `(members, L, d)`, or `(L, d)` for a pack
-/// of one.
+/// Computes [`attention`] for the members of a pack.
+///
+/// The prefix is `(members, L, d)`, or `(L, d)` for a pack of one.
 ///
 /// # Errors
-/// As [`attention`].
+/// Fails as [`attention`] does.
 pub fn grouped_attention(
     packed: &Tensor,
     heads: usize,
@@ -79,10 +83,10 @@ pub fn grouped_attention(
     grouped_attention_at(Precision::F32, packed, heads, prefix, queries, members)
 }
 
-/// [`grouped_attention`] with products of a precision, as [`attention_at`].
+/// Computes [`grouped_attention`] with matrix products of a given precision, as [`attention_at`].
 ///
 /// # Errors
-/// As [`attention`].
+/// Fails as [`attention`] does.
 pub fn grouped_attention_at(
     precision: Precision,
     packed: &Tensor,

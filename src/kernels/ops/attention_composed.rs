@@ -1,12 +1,12 @@
-//! Attention from products of matrices and tensor operations, for any device and type.
+//! Attention composed of matrix products and tensor operations, for any device and type.
 //!
 //! Softmax is in `f32` inside, products and scores are in the type of the input. The backward pass computes
 //! the probabilities again from the packed input: one more product, and nothing is kept.
 //! With `P` the probabilities and `dO` the gradient of the output: `dV = P^T dO`,
 //! `dP = dO V^T`, `dS = P (dP - rowsum(dP P)) / sqrt(c)`, `dQ = dS K`, `dK = dS^T Q`.
 //!
-//! Around the products a GPU has separate kernels ([`gpu`]). There keys and values have zeros behind them, up to a
-//! length whose rows are aligned; the probabilities of those are zero.
+//! On a GPU, our own kernels compute everything but the products ([`gpu`]). There keys and values are padded with zeros
+//! to a length at which rows are aligned; the probabilities of the padding are zero.
 
 use candle_core::{D, Result, Tensor, bail};
 
@@ -36,7 +36,7 @@ pub(super) fn composed(
     with_gradients([packed, keys, values], value, move |g| operands.gradients(g, want))
 }
 
-/// Operands of one call without history.
+/// Operands of one call, without a graph.
 pub(super) struct Operands {
     packed: Tensor,
     prefix: Option<(Tensor, Tensor)>,
@@ -45,7 +45,7 @@ pub(super) struct Operands {
 
 /// Contiguous queries `(b, h, q, c)`, keys and values `(b, h, L + n, c)`.
 ///
-/// On a GPU, keys and values have zeros behind them.
+/// On a GPU, keys and values are padded with zeros.
 struct AttentionHeads {
     q: Tensor,
     k: Tensor,
@@ -53,7 +53,7 @@ struct AttentionHeads {
 }
 
 impl Operands {
-    /// Keeps the operands of a call.
+    /// Detaches the operands of a call.
     pub fn new(
         packed: &Tensor,
         prefix: Option<(&Tensor, &Tensor)>,
@@ -69,7 +69,7 @@ impl Operands {
         self.merge(&product(&self.probabilities(&heads)?, &heads.v)?)
     }
 
-    /// Returns true if kernels of a GPU do what surrounds the products.
+    /// Returns true if our GPU kernels compute everything but the products.
     fn on_gpu(&self) -> bool {
         gpu::serves(&[&self.packed])
     }
@@ -86,7 +86,7 @@ impl Operands {
 
     /// Returns the probabilities `(b, h, q, L + n)` in the type of the queries.
     ///
-    /// On a GPU there are zeros behind them.
+    /// On a GPU they are padded with zeros.
     fn probabilities(&self, AttentionHeads { q, k, .. }: &AttentionHeads) -> Result<Tensor> {
         if self.on_gpu() {
             return gpu::softmax(&product(q, &k.t()?)?, self.shape().attended(), self.scale());
@@ -98,7 +98,7 @@ impl Operands {
         shifted.broadcast_div(&sum_of_rows(&shifted)?)?.to_dtype(dtype)
     }
 
-    /// Returns the gradient of the scores from the probabilities and the gradient of those.
+    /// Returns the gradient of the scores, from the probabilities and their gradient.
     fn by_scores(&self, probabilities: &Tensor, slope: &Tensor) -> Result<Tensor> {
         if self.on_gpu() {
             return gpu::softmax_gradient(probabilities, slope, self.scale());
@@ -110,7 +110,7 @@ impl Operands {
         ((slope.broadcast_sub(&mean)? * probabilities)? * self.scale())?.to_dtype(dtype)
     }
 
-    /// `(b, m, d)` to `(b, h, m, c)`.
+    /// Splits `(b, m, d)` into heads `(b, h, m, c)`.
     fn split(&self, t: &Tensor) -> Result<Tensor> {
         let (batch, length, width) = t.dims3()?;
         if self.on_gpu() {
@@ -171,7 +171,7 @@ impl Operands {
         })
     }
 
-    /// Returns the gradients of packed rows and prefix from that of the result, each if it is wanted.
+    /// Returns the gradients of packed rows and prefix from that of the result, each only if it is wanted.
     pub fn gradients(&self, g: &Tensor, want: [bool; 3]) -> Result<[Option<Tensor>; 3]> {
         let heads = self.heads()?;
         let probabilities = self.probabilities(&heads)?;
@@ -188,7 +188,7 @@ impl Operands {
         ])
     }
 
-    /// Back to columns `[queries | keys | values]`; tokens that do not ask have no query gradient.
+    /// Joins gradients in columns `[queries | keys | values]`. Tokens without queries have a zero gradient there.
     fn of_packed(&self, by_q: &Tensor, by_k: &Tensor, by_v: &Tensor) -> Result<Tensor> {
         if self.on_gpu() {
             return gpu::pack([by_q, by_k, by_v], &self.shape());
@@ -199,7 +199,7 @@ impl Operands {
         Tensor::cat(&[by_q.contiguous()?, own(by_k)?, own(by_v)?], 2)?.contiguous()
     }
 
-    /// Returns the rows in front, summed over the samples of each member, in the shape of the prefix.
+    /// Returns the gradient rows of the prefix, summed over the samples of each member, in its shape.
     fn of_prefix(&self, by: &Tensor) -> Result<Tensor> {
         let Some((keys, _)) = &self.prefix else { bail!("attention: no prefix to differentiate") };
         let Geometry { prefix, ref members, .. } = self.geometry;
@@ -210,7 +210,7 @@ impl Operands {
         let by = self.merge(&by.narrow(2, 0, prefix)?)?.to_dtype(keys.dtype())?;
         match members.members() {
             1 => stock::sum(&by, 0)?.reshape(keys.shape()),
-            // By index, not by a product: one member's NaN must not reach the others.
+            // Summed by index, not by a matrix product, so that a member's NaN does not reach the others.
             _ => keys.zeros_like()?.index_add(&members.index(by.device())?, &by, 0),
         }
     }

@@ -10,21 +10,21 @@ use super::matrix::{Matrix, MatrixMut, Precision};
 use super::storage::{tensor_like, values};
 use crate::wide::{WideWork, softmax, sum_of_pairs, wide};
 
-/// Sizes of one call.
+/// Sizes of one call of attention.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub batch: usize,
-    /// Tokens of the sequence, that is own keys and values.
+    /// Tokens of the sequence, each with a key and a value.
     pub tokens: usize,
-    /// The first `queries` tokens ask.
+    /// Number of first tokens that have queries.
     pub queries: usize,
     pub width: usize,
     pub heads: usize,
-    /// Prefix keys (and values) in front of the sequence's own; 0 without a prefix.
+    /// Prefix keys (and values) before those of the sequence; 0 without a prefix.
     pub prefix: usize,
     /// Samples of each prefix.
     pub members: SampleGroups,
-    /// Precision of the kernel's products.
+    /// Precision of the kernel's matrix products.
     pub precision: Precision,
 }
 
@@ -39,7 +39,7 @@ impl<'a> PrefixValues<'a> {
     /// Returns the kernel's view of contiguous operands, each with its layout.
     ///
     /// # Errors
-    /// When they are others.
+    /// Returns an error if the operands are not contiguous `f32` on the CPU.
     pub fn of(
         keys: (&'a CpuStorage, &Layout),
         of_values: (&'a CpuStorage, &Layout),
@@ -58,10 +58,10 @@ pub(super) struct Gradients {
 }
 
 impl Gradients {
-    /// Returns the gradients of the prefix as tensors, each where its operand is tracked.
+    /// Returns the gradients of the prefix as tensors, each if its operand is tracked.
     ///
     /// # Errors
-    /// Only what candle itself reports.
+    /// Returns an error only if candle fails.
     pub fn of_prefix(&mut self, keys: &Tensor, values: &Tensor) -> Result<[Option<Tensor>; 2]> {
         let Some([by_keys, by_values]) = self.prefix.take() else { return Ok([None, None]) };
         Ok([
@@ -77,13 +77,13 @@ struct PrefixGroup {
     samples: Range<usize>,
 }
 
-/// Consecutive query rows from those of a sample on.
+/// Consecutive rows of queries, the first ones of sample `sample`.
 struct QueryRows {
     sample: usize,
     rows: usize,
 }
 
-/// Every row of scores becomes probabilities.
+/// Turns every row of scores into probabilities.
 struct AttentionSoftmax<'a> {
     scores: &'a mut [f32],
     span: usize,
@@ -100,7 +100,7 @@ impl WideWork for AttentionSoftmax<'_> {
     }
 }
 
-/// Gradients of the probabilities become those of the scores: `ds = p (dp - <p, dp>)`.
+/// Turns gradients of the probabilities into those of the scores: `ds = p (dp - <p, dp>)`.
 struct ThroughSoftmax<'a> {
     slopes: &'a mut [f32],
     weights: &'a [f32],
@@ -131,29 +131,31 @@ impl Geometry {
         1.0 / (self.head_width() as f32).sqrt()
     }
 
-    /// Columns of the score matrix.
+    /// Returns the number of columns of the score matrix.
     fn span(&self) -> usize {
         self.prefix + self.tokens
     }
 
-    /// Scores of one head: `(b * queries, L + n)`.
+    /// Returns the number of scores of one head, `(b * queries, L + n)`.
     fn head_scores(&self) -> usize {
         self.batch * self.queries * self.span()
     }
 
-    /// Scores of one head and sample: `(queries, L + n)`.
+    /// Returns the number of scores of one head and sample, `(queries, L + n)`.
     fn sample_scores(&self) -> usize {
         self.queries * self.span()
     }
 
-    /// Returns the samples of each member.
+    /// Returns the samples of each member, without empty ones.
     fn runs(&self) -> impl Iterator<Item = PrefixGroup> {
         let runs = self.members.runs().enumerate().filter(|(_, run)| !run.is_empty());
         runs.map(|(member, samples)| PrefixGroup { member, samples })
     }
 
-    /// Samples whose scores of a head are made and used before those of others. One by one they stay in the cache; in
-    /// `f32` all of a member go together, whose bits depend on how many rows meet its prefix.
+    /// Returns the groups of samples whose scores of a head are computed and used together.
+    ///
+    /// Single samples stay in the cache. In `f32` the samples of a member go together, as their bits depend on the
+    /// number of rows in the product with its prefix.
     fn pieces(&self) -> Vec<PrefixGroup> {
         match self.precision {
             Precision::F32 => self.runs().collect(),
@@ -166,8 +168,10 @@ impl Geometry {
         }
     }
 
-    /// Returns the rows that meet the prefix in one product. These are all queries where every token asks (they lie
-    /// at equal distances then), otherwise those of one sample.
+    /// Returns the rows of queries that are multiplied with the prefix in one product.
+    ///
+    /// These are all queries of the group if every token has one, as they are then equally spaced, and otherwise those
+    /// of one sample.
     fn askers(&self, PrefixGroup { samples, .. }: &PrefixGroup) -> Vec<QueryRows> {
         match self.queries == self.tokens {
             true => vec![QueryRows { sample: samples.start, rows: samples.len() * self.queries }],
@@ -177,7 +181,7 @@ impl Geometry {
         }
     }
 
-    /// Part 0 (queries), 1 (keys) or 2 (values) of a head, `rows` rows from `sample` on.
+    /// Returns part 0 (queries), 1 (keys) or 2 (values) of a head, `rows` rows from `sample` on.
     fn packed<'a>(
         &self,
         data: &'a [f32],
@@ -239,12 +243,12 @@ impl Geometry {
             .at(self.precision)
     }
 
-    /// Prefix columns of `rows` consecutive rows of scores.
+    /// Returns the prefix columns of `rows` consecutive rows of scores.
     fn towards_prefix<'a>(&self, scores: &'a [f32], rows: usize) -> Matrix<'a> {
         Matrix::strided(scores, rows, self.prefix, self.span())
     }
 
-    /// Own columns of a sample's scores.
+    /// Returns the sequence's columns of a sample's scores.
     fn towards_tokens<'a>(&self, scores: &'a [f32]) -> Matrix<'a> {
         Matrix::strided(&scores[self.prefix..], self.queries, self.tokens, self.span())
     }
@@ -280,8 +284,7 @@ impl Geometry {
         &mut all[from..]
     }
 
-    /// Computes the output `(b, queries, d)` and, if `keep`, the probabilities of all heads. These are head by head
-    /// and sample by sample.
+    /// Computes the output `(b, queries, d)` and, if `keep`, the probabilities by head and sample.
     pub(super) fn forward(
         &self,
         packed: &[f32],
@@ -325,7 +328,7 @@ impl Geometry {
         (output, kept)
     }
 
-    /// Gradients of the packed input and of the prefix, each only if asked for.
+    /// Computes the gradients of the packed input and of the prefix, each only if it is wanted.
     pub(super) fn backward(
         &self,
         packed: &[f32],

@@ -1,11 +1,11 @@
-//! Batch normalization of the last dimension, alone or with what follows it in a residual block.
+//! Batch normalization of the last dimension, optionally with a residual block's sum and rectifier.
 //!
-//! `y = act(z weight + bias + residual)`, `z = (x - mean) / sqrt(var + eps)`, with moments taken
-//! over all other dimensions of the batch (training: the gradient goes through them) or running moments
-//! (evaluation). With `u` the gradient below the rectifier, in training
-//! `dx = weight rstd (u - mean(u) - z mean(u z))` (Ioffe and Szegedy 2015). Sum and rectifier are
-//! part of the op because each would be two more passes over the largest tensors of a network. Passes are bound
-//! by memory: wider vectors than the baseline gain nothing here, but for the sums of the backward pass.
+//! `y = act(z weight + bias + residual)`, `z = (x - mean) / sqrt(var + eps)`, with moments taken over all other
+//! dimensions of the batch (training: the gradient goes through them) or running moments (evaluation). With `u` the
+//! gradient below the rectifier, in training `dx = weight rstd (u - mean(u) - z mean(u z))` (Ioffe and Szegedy 2015).
+//! Sum and rectifier are part of the operation because each would otherwise add two passes over the largest tensors of
+//! a network. Passes are bound by memory: wider vectors than the baseline gain nothing here, except in the sums of the
+//! backward pass.
 
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
 
@@ -18,27 +18,27 @@ use crate::wide::{WideWork, wide};
 /// Statistics that normalize `x`.
 #[derive(Clone, Copy, Debug)]
 pub enum BatchNormStatistics<'a> {
-    /// The moments of this very batch, as [`channel_moments`](super::channel_moments()) gives them.
+    /// Moments of this batch, from [`channel_moments`](super::channel_moments()). The gradient includes them.
     Batch(&'a ChannelMoments),
-    /// Moments of the past, constants.
+    /// Moments of earlier batches, which are constants.
     Running(&'a ChannelMoments),
 }
 
-/// Scale and shift of every channel, and the number that keeps the root away from zero.
+/// Scale and shift of every channel, and epsilon.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelAffine<'a> {
-    /// `(c)`.
+    /// Scale, `(c)`.
     pub weight: &'a Tensor,
-    /// `(c)`.
+    /// Shift, `(c)`.
     pub bias: &'a Tensor,
-    /// Added to the variance.
+    /// Value added to the variance.
     pub eps: f64,
 }
 
 /// Normalizes `x` `(.., c)`, adds `residual` (shaped as `x`), and rectifies if `rectify`.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn batch_norm(
     x: &Tensor,
     affine: ChannelAffine<'_>,
@@ -69,7 +69,7 @@ pub fn batch_norm(
     }
     let through_moments = matches!(statistics, BatchNormStatistics::Batch(_));
     let op = BatchNorm { through_moments, ..BatchNorm::of_batch(moments, eps, rectify)? };
-    // One operand of both, since an op takes three.
+    // Stacked to one operand, as candle's operations take three at most.
     let affine = Tensor::stack(&[weight, bias], 0)?;
     let x = x.contiguous()?;
     match residual {
@@ -78,7 +78,7 @@ pub fn batch_norm(
     }
 }
 
-/// Composes the norm in `f32` inside: half precision is too narrow for sums over a batch.
+/// Composes the norm of candle's operations, in `f32`: half precision is too narrow for sums over a batch.
 fn composition(
     x: &Tensor,
     ChannelAffine { weight, bias, eps }: ChannelAffine<'_>,
@@ -111,18 +111,18 @@ fn composition(
 pub(super) struct BatchNorm {
     mean: Vec<f32>,
     rstd: Vec<f32>,
-    /// True if the moments are the batch's own, so that the gradient goes through them.
+    /// True if the moments are those of the batch, so that the gradient includes them.
     through_moments: bool,
     rectify: bool,
 }
 
-/// The gradients of everything.
+/// Gradients of all operands of a batch norm.
 pub(super) struct BatchNormGradients {
     /// Gradient of the input, in the shape of `x`.
     pub input: Vec<f32>,
-    /// Weight, then bias.
+    /// Gradient of the weights, then of the biases.
     pub affine: Vec<f32>,
-    /// Gradient below the rectifier, which is the residual's; empty where it is not wanted.
+    /// Gradient below the rectifier, which is that of the residual; empty if it is not wanted.
     pub below: Vec<f32>,
 }
 
@@ -134,12 +134,12 @@ impl BatchNorm {
         Ok(BatchNorm { mean: moments.mean.to_vec1()?, rstd, through_moments: true, rectify })
     }
 
-    /// Returns true if the gradient below the rectifier is wanted: a residual has that one.
+    /// Returns true if the gradient below the rectifier is wanted, because a residual needs it.
     pub fn wants_below(&self, residual: &Tensor) -> bool {
         self.rectify && residual.track_op()
     }
 
-    /// Returns the gradient of a residual, from those of the result and below the rectifier.
+    /// Returns the gradient of a residual, from that of the result or below the rectifier.
     pub fn by_residual(
         &self,
         residual: &Tensor,
@@ -153,7 +153,7 @@ impl BatchNorm {
         })
     }
 
-    /// Returns the result for rows of `x`; `affine` are all weights, then all biases.
+    /// Returns the result for rows of `x`. `affine` holds all weights, then all biases.
     pub fn forward(&self, x: &[f32], affine: &[f32], residual: Option<&[f32]>) -> Vec<f32> {
         let channels = self.mean.len();
         let (weight, bias) = affine.split_at(channels);
@@ -173,7 +173,7 @@ impl BatchNorm {
         y
     }
 
-    /// NaN passes through and is noticed.
+    /// Comparison that lets NaN pass, so that it is noticed.
     #[inline(always)]
     fn activate(&self, y: f32) -> f32 {
         if self.rectify && y < 0.0 { 0.0 } else { y }
@@ -181,7 +181,7 @@ impl BatchNorm {
 
     /// Returns the gradients of input and parameters, and that below the rectifier if it is wanted.
     ///
-    /// It may be wanted only where there is a rectifier.
+    /// The latter may be wanted only if there is a rectifier.
     pub fn backward(
         &self,
         x: &[f32],
@@ -233,7 +233,7 @@ impl BatchNorm {
         }));
     }
 
-    /// `sum u z` and `sum u` of every channel, in blocks, so that long sums lose no digits.
+    /// Returns `sum u z` and `sum u` of every channel, added up in blocks to keep long sums precise.
     ///
     /// Appends `u`, the gradient below the rectifier, to `below`.
     fn sums(&self, x: &[f32], y: &[f32], g: &[f32], mut below: Option<&mut Vec<f32>>) -> Vec<f32> {
@@ -283,7 +283,7 @@ impl BatchNorm {
     }
 }
 
-/// `sum u (x - mean)` and `sum u` of every channel over the rows of a block.
+/// Work that computes `sum u (x - mean)` and `sum u` of every channel over the rows of a block.
 struct BlockSums<'a> {
     x: &'a [f32],
     u: &'a [f32],

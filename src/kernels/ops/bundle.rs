@@ -1,9 +1,9 @@
-//! Any number of tensors as one operand of an op.
+//! Bundle of any number of tensors as one operand of an operation.
 //!
-//! candle differentiates ops of at most three operands. A [`Bundle`] stands for more: in the graph it is one tensor of a
-//! single value, which depends on all of them. The op that takes it computes their gradients in its own backward pass
-//! and leaves them here; the nodes of the bundle, which candle visits next, hand them to their tensors. No value is
-//! copied on the way.
+//! candle differentiates operations of at most three operands. A [`Bundle`] stands for more: in the graph it is one
+//! tensor of a single value, which depends on all of them. The operation computes their gradients in its own backward
+//! pass and leaves them here; the nodes of the bundle, which candle visits next, pass them on to the tensors. No values
+//! are copied.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use candle_core::{
 
 /// One operand that depends on many tensors.
 pub(super) struct Bundle {
-    /// Operand of the op, of one value without meaning.
+    /// Operand of the operation: a single value without meaning.
     pub operand: Tensor,
-    /// Place for the gradients that the op computes.
+    /// Storage for the gradients that the operation computes.
     pub gradients: BundleGradients,
 }
 
-/// Gradients of a bundle's tensors, on their way from the op to the tensors.
+/// Gradients of a bundle's tensors, on their way from the operation to the tensors.
 #[derive(Clone, Default)]
 pub(super) struct BundleGradients(Arc<Mutex<Vec<Option<Tensor>>>>);
 
 impl BundleGradients {
-    /// Hands over the gradients of all tensors, in the order of the bundle.
+    /// Stores the gradients of all tensors, in the order of the bundle.
     ///
-    /// `None` where a tensor needs none.
+    /// A tensor that needs none has `None`.
     pub fn put(&self, gradients: Vec<Option<Tensor>>) {
         *self.0.lock() = gradients;
     }
@@ -45,10 +45,10 @@ impl BundleGradients {
 }
 
 impl Bundle {
-    /// Bundles tensors; `None` where none of them is tracked.
+    /// Bundles tensors; `None` if none of them is tracked.
     ///
     /// # Errors
-    /// Only what candle itself reports.
+    /// Returns an error only if candle fails.
     pub fn of(tensors: &[&Tensor]) -> Result<Option<Bundle>> {
         let tracked: Vec<usize> = (0..tensors.len()).filter(|at| tensors[*at].track_op()).collect();
         if tracked.is_empty() {
@@ -68,12 +68,12 @@ impl Bundle {
     }
 }
 
-/// Returns the value that stands for tensors, and for its gradient.
+/// Returns the meaningless value of a bundle, which also stands for its gradient.
 pub(super) fn no_value() -> Result<Tensor> {
     Tensor::zeros(1, DType::F32, &Device::Cpu)
 }
 
-/// Node that joins one or two tensors to those before them.
+/// Node that links one or two tensors to those before them.
 struct BundleLink {
     places: Vec<usize>,
     gradients: BundleGradients,
@@ -84,7 +84,7 @@ impl BundleLink {
         Ok((CpuStorage::F32(vec![0.0]), Shape::from(1)))
     }
 
-    /// Returns the gradient of the tensors before, which says nothing.
+    /// Returns a meaningless gradient of the tensors before.
     fn onward(before: &Tensor) -> Result<Option<Tensor>> {
         before.track_op().then(no_value).transpose()
     }

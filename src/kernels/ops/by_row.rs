@@ -1,25 +1,25 @@
-//! A number for every row, multiplied with the row or added to it.
+//! Operations of a matrix with one number per row, multiplied with the row or added to it.
 //!
-//! candle's `broadcast_mul` and `broadcast_add` of a `(n, 1)` tensor compute the same values, but the gradient of the numbers is then
-//! a sum over the last dimension in candle's order, which depends on the machine.
+//! candle's `broadcast_mul` and `broadcast_add` of a `(n, 1)` tensor compute the same values, but the gradient of the
+//! numbers is then a sum over the last dimension in candle's order, which depends on the machine.
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor, bail};
 
 use super::storage::{of_values, served, values};
 use crate::wide::{WideWork, appended, sum_of, sum_of_pairs, wide};
 
-/// Multiplies every row of `x` `(n, d)` with its number among `factors` `(n)`.
+/// Multiplies every row of `x` `(n, d)` by its number in `factors` `(n)`.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn scale_rows(x: &Tensor, factors: &Tensor) -> Result<Tensor> {
     apply(ByRow::Factor, x, factors)
 }
 
-/// Adds to every entry of a row of `x` `(n, d)` the row's number among `terms` `(n)`.
+/// Adds each row's number in `terms` `(n)` to all entries of the row of `x` `(n, d)`.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn shift_rows(x: &Tensor, terms: &Tensor) -> Result<Tensor> {
     apply(ByRow::Term, x, terms)
 }
@@ -45,7 +45,7 @@ enum ByRow {
     Term,
 }
 
-/// Rows joined with their numbers, in a new vector.
+/// Work that joins rows with their numbers, in a new vector.
 struct ByRowForward<'a> {
     op: ByRow,
     x: &'a [f32],
@@ -72,7 +72,7 @@ impl WideWork for ByRowForward<'_> {
     }
 }
 
-/// The gradient of the numbers.
+/// Work that computes the gradient of the numbers.
 struct OfNumbers<'a> {
     op: ByRow,
     x: &'a [f32],

@@ -1,4 +1,4 @@
-//! Mean and variance of every channel of a batch: without a gradient for batch norms, and with one for losses of them.
+//! Mean and variance of a batch's channels, with a gradient for losses and without for batch norms.
 //!
 //! With `m` the mean, `n` the number of rows and `g`, `h` the gradients of mean and variance, that of an entry is
 //! `(g + 2 (x - m) h) / n`.
@@ -9,21 +9,21 @@ use super::stock;
 use super::storage::{lend, served, tensor_like, values, wide_type};
 use crate::wide::add_rows;
 
-/// Moments of channels: those of a batch, or running ones.
+/// Moments of channels, of a batch or running ones.
 #[derive(Clone, Debug)]
 pub struct ChannelMoments {
-    /// `(c)`.
+    /// Means, `(c)`.
     pub mean: Tensor,
-    /// `(c)`, divided by the number of rows (biased).
+    /// Variances, `(c)`, divided by the number of rows (biased).
     pub variance: Tensor,
-    /// Values of a channel that the moments are of.
+    /// Number of values per channel that the moments are of.
     pub rows: usize,
 }
 
 /// Returns the moments of `x` `(.., c)` over all dimensions but the last.
 ///
 /// # Errors
-/// When `x` is empty.
+/// Returns an error if `x` is empty.
 pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
     let channels = x.dim(D::Minus1)?;
     if x.elem_count() == 0 {
@@ -38,7 +38,7 @@ pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
 /// They are over all dimensions but the last.
 ///
 /// # Errors
-/// When `x` is empty.
+/// Returns an error if `x` is empty.
 pub fn differentiable_moments(x: &Tensor) -> Result<Tensor> {
     let channels = x.dim(D::Minus1)?;
     if x.elem_count() == 0 {
@@ -51,7 +51,7 @@ pub fn differentiable_moments(x: &Tensor) -> Result<Tensor> {
     Tensor::stack(&[mean, variance], 0)
 }
 
-/// Returns the moments of rows of as many channels.
+/// Returns the moments of rows of `channels` values.
 pub(super) fn moments_of(x: &[f32], channels: usize) -> Result<ChannelMoments> {
     let (mean, variance) = moments(x, channels);
     let tensor = |values: Vec<f64>| {
@@ -116,8 +116,8 @@ impl CustomOp1 for ChannelMomentsOp {
     }
 }
 
-/// One pass: blocks that stay in the cache are centerd on their own mean, and joined in `f64`
-/// (Chan, Golub, LeVeque 1983).
+/// Returns means and variances in one pass. Blocks that stay in the cache are centered on their own mean, and merged in
+/// `f64` (Chan, Golub, LeVeque 1983).
 fn moments(x: &[f32], channels: usize) -> (Vec<f64>, Vec<f64>) {
     const BLOCK: usize = 128;
     let (mut mean, mut scatter) = (vec![0f64; channels], vec![0f64; channels]);

@@ -1,9 +1,9 @@
 //! Convolution of channels-last images, with gradients only for operands that are tracked.
 //!
-//! Windows are unfolded into rows and multiplied with the weight, in panels that span samples; those of 3 x 3 in steps
-//! of 1, which are nearly all of a residual network, go by [`winograd`](super::winograd) with less than half of the
-//! multiplications. candle's own backward pass takes per-pixel dot products for the input and is several times slower than
-//! its forward pass; here all three passes are products of the same size.
+//! Windows are unfolded into rows and multiplied with the weight, in panels that span samples. Kernels of 3 x 3 with
+//! stride 1, which are nearly all of a residual network, use [`winograd`](super::winograd) with less than half of the
+//! multiplications. candle's own backward pass uses per-pixel dot products for the input and is several times slower
+//! than its forward pass; here all three passes are products of the same size.
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
 
@@ -15,11 +15,11 @@ use super::winograd::{ConvolutionGradients, Winograd};
 
 /// Convolves `x` `(b, h, w, c)` with `weight` `(out, c, kh, kw)` (PyTorch's layout).
 ///
-/// `stride` is the step, `padding` the number of zeros on each side; returns `(b, h', w', out)`. A bias is a
-/// `broadcast_add` after it; networks with batch norm have none.
+/// `padding` is the number of zeros on each side. The result is `(b, h', w', out)`. A bias can be added by a
+/// `broadcast_add`; networks with batch norm have none.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
     let geometry = ConvolutionGeometry::new(x.dims(), weight.dims(), stride, padding)?;
     if served(&[x, weight]) {
@@ -29,8 +29,9 @@ pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Res
     }
 }
 
-/// Windows side by side, and one product: candle's own convolution has a slow gradient of its input on
-/// every device and no `bf16` on the CPU.
+/// Composes the convolution of unfolded windows and one matrix product.
+///
+/// candle's own convolution has a slow gradient of its input on every device, and no `bf16` on the CPU.
 pub(super) fn composition(
     x: &Tensor,
     weight: &Tensor,
@@ -44,12 +45,13 @@ pub(super) fn composition(
         .reshape((samples, height, width, outputs))
 }
 
-/// Returns the values of all windows at each place of a window, by lines. They are `(b, h', w', c)` each, zero beyond
-/// the edge.
+/// Returns the values of all windows at each position of the kernel, row by row.
+///
+/// They are `(b, h', w', c)` each, zero beyond the edge.
 pub(super) fn taps(x: &Tensor, geometry: ConvolutionGeometry) -> Result<Vec<Tensor>> {
     let ConvolutionGeometry { kernel: [kh, kw], stride, padding, .. } = geometry;
     let [height, width] = geometry.output();
-    // Room for the last window and for the rest of the last step.
+    // Room for the last window and for the remainder of the last stride.
     let (below, right) = (height * stride + kh, width * stride + kw);
     let x = x.pad_with_zeros(1, padding, below.saturating_sub(padding + geometry.height))?;
     let x = x.pad_with_zeros(2, padding, right.saturating_sub(padding + geometry.width))?;
@@ -63,7 +65,7 @@ pub(super) fn taps(x: &Tensor, geometry: ConvolutionGeometry) -> Result<Vec<Tens
     Ok(taps)
 }
 
-/// `count` places of a dimension from `from` on, `stride` apart.
+/// Returns `count` entries of a dimension from `from` on, `stride` apart.
 fn every(x: &Tensor, dim: usize, from: usize, count: usize, stride: usize) -> Result<Tensor> {
     let x = x.narrow(dim, from, count * stride)?.contiguous()?;
     if stride == 1 {
@@ -88,7 +90,7 @@ impl Conv2d {
         self.0
     }
 
-    /// `(out, c, kh, kw)` to `(out, kh, kw, c)`, the order of an unfolded row.
+    /// Reorders `(out, c, kh, kw)` to `(out, kh, kw, c)`, the order of an unfolded row.
     fn channels_last(&self, weight: &[f32]) -> Vec<f32> {
         let ConvolutionGeometry { channels, kernel: [kh, kw], .. } = self.0;
         let mut turned = Vec::with_capacity(weight.len());
@@ -135,7 +137,7 @@ impl Conv2d {
         y
     }
 
-    /// Returns the gradients of input and weight, where they are wanted.
+    /// Returns the gradients of input and weight, each only if it is wanted.
     pub fn backward(
         &self,
         x: &[f32],
@@ -144,7 +146,7 @@ impl Conv2d {
         wanted: [bool; 2],
     ) -> ConvolutionGradients {
         match Winograd::of(self.0) {
-            // Tiles of the gradient of the result serve both.
+            // The tiles of the result's gradient serve both.
             Some(tiles) if wanted.contains(&true) => tiles.backward(x, weight, g, wanted),
             _ => ConvolutionGradients {
                 input: wanted[0].then(|| self.gradient_of_input(weight, g)),

@@ -1,9 +1,9 @@
-//! A convolution, the batch norm behind it, and what may follow that, as one op of a training pass.
+//! Convolution, batch norm and optionally sum and rectifier, as one operation of a training pass.
 //!
-//! Bits of the value and of all gradients are those of [`conv2d`](super::conv2d()),
-//! [`channel_moments`](super::channel_moments()) and [`batch_norm`](super::batch_norm()). As one op the result of the
-//! convolution is no node of candle's graph, whose gradient would be zeros first and a sum then: four passes over the
-//! largest tensors of a network.
+//! The value and all gradients have the same bits as those of [`conv2d`](super::conv2d()),
+//! [`channel_moments`](super::channel_moments()) and [`batch_norm`](super::batch_norm()). As one operation, the result
+//! of the convolution is no node of candle's graph. Its gradient there would first be set to zeros and then added to:
+//! four passes over the largest tensors of a network.
 
 use parking_lot::Mutex;
 
@@ -16,27 +16,27 @@ use super::conv2d::Conv2d;
 use super::storage::{lent, served, tensor_like};
 use super::unfold::ConvolutionGeometry;
 
-/// A convolution without bias, and scale and shift of the norm behind it.
+/// Convolution without bias, and scale and shift of the norm after it.
 #[derive(Clone, Copy, Debug)]
 pub struct ConvNormLayers<'a> {
-    /// `(out, c, kh, kw)`.
+    /// Weight, `(out, c, kh, kw)`.
     pub weight: &'a Tensor,
-    /// Step of the windows.
+    /// Stride of the convolution.
     pub stride: usize,
-    /// Zeros around the image.
+    /// Number of zeros on each side of the image.
     pub padding: usize,
-    /// Scale and shift, `(out)` each.
+    /// Scale and shift of the norm, `(out)` each.
     pub affine: ChannelAffine<'a>,
 }
 
 /// Convolves and normalizes `x` `(b, h, w, c)`, adds `residual`, and rectifies if `rectify`.
 ///
-/// The norm is by the moments of this batch. Returns the result `(b, h', w', out)` and the moments of the convolution's
-/// result. `None` where the kernels do not serve an operand, a parameter is not contiguous, no parameter trains, the batch
-/// is empty or shapes do not fit: the ops compute the same there, or say what is wrong.
+/// The norm uses the moments of this batch. Returns the result `(b, h', w', out)` and the moments of the convolution's
+/// result. Returns `None` if the kernels do not support an operand, a parameter is not contiguous, no parameter trains,
+/// the batch is empty or shapes do not fit. The single operations then compute the same, or report the error.
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn conv_norm(
     x: &Tensor,
     layers: ConvNormLayers<'_>,
@@ -91,7 +91,7 @@ struct ConvNormOp {
     /// Weight of the convolution, scale and shift.
     parameters: [Tensor; 3],
     gradients: BundleGradients,
-    /// Value of the op, until its forward pass hands it over.
+    /// Result of the operation, until its forward pass takes it.
     result: Mutex<Option<(Vec<f32>, Shape)>>,
 }
 
@@ -103,9 +103,9 @@ impl ConvNormOp {
         }
     }
 
-    /// Returns the gradient of `x` and, where it is wanted, that below the rectifier.
+    /// Returns the gradient of `x` and, if it is wanted, that below the rectifier.
     ///
-    /// Hands over those of parameters.
+    /// The gradients of parameters go to the bundle.
     fn backward(
         &self,
         x: &Tensor,

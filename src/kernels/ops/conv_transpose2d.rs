@@ -1,7 +1,9 @@
-//! Transposed convolution of channels-last images: the map that takes gradients of a convolution's output to its input.
+//! Transposed convolution of channels-last images: the map from gradients of a convolution's output to those of its
+//! input.
 //!
-//! All three passes are those of [`conv2d`](super::conv2d()) with its sides exchanged: forward is the gradient of its
-//! input, the gradient of `x` its forward pass, and that of the weight its own, with both images exchanged.
+//! All three passes are those of [`conv2d`](super::conv2d()) with input and output exchanged: the forward pass is the
+//! gradient of its input, the gradient of `x` is its forward pass, and that of the weight is its gradient of the weight
+//! with both images exchanged.
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor, bail};
 
@@ -9,12 +11,13 @@ use super::conv2d::{Conv2d, composition};
 use super::storage::{lent, served, tensor_like, values};
 use super::unfold::ConvolutionGeometry;
 
-/// Convolves `x` `(b, h, w, in)` transposed with `weight` `(in, out, kh, kw)` (PyTorch's layout).
+/// Computes the transposed convolution of `x` `(b, h, w, in)` with `weight` `(in, out, kh, kw)`.
 ///
-/// Returns `(b, h', w', out)`, where `h' = (h - 1) stride - 2 padding + kh`. A bias is added after it.
+/// The weight has PyTorch's layout. The result is `(b, h', w', out)`, where `h' = (h - 1) stride - 2 padding + kh`. A
+/// bias is added separately.
 ///
 /// # Errors
-/// When the shapes do not fit, or the padding exceeds `kh - 1` or `kw - 1`.
+/// Returns an error if the shapes do not fit, or the padding exceeds `kh - 1` or `kw - 1`.
 pub fn conv_transpose2d(
     x: &Tensor,
     weight: &Tensor,
@@ -29,7 +32,7 @@ pub fn conv_transpose2d(
     composed(x, weight, geometry)
 }
 
-/// Returns the geometry of the convolution that this one transposes: from the result to `x`.
+/// Returns the geometry of the convolution that this one transposes, from the result to `x`.
 fn geometry(
     x: &[usize],
     weight: &[usize],
@@ -55,7 +58,7 @@ fn geometry(
     ConvolutionGeometry::new(&[samples, tall, wide, outputs], weight, stride, padding)
 }
 
-/// Composes it as a convolution by the turned window of `x` with `stride - 1` zeros between its pixels.
+/// Composes it as a convolution of `x`, spread by `stride - 1` zeros, with the rotated kernel.
 fn composed(x: &Tensor, weight: &Tensor, of: ConvolutionGeometry) -> Result<Tensor> {
     let ConvolutionGeometry { kernel: [kh, kw], stride, padding, .. } = of;
     let (samples, height, width, inputs) = x.dims4()?;
@@ -97,7 +100,7 @@ impl CustomOp2 for ConvTranspose2d {
     ) -> Result<(CpuStorage, Shape)> {
         let ConvolutionGeometry { samples, height, width, channels, .. } = self.0.geometry();
         let shape = (samples, height, width, channels);
-        // Its values are not read: only the gradient of that place is wanted.
+        // Values at this operand are never read: only its gradient is computed.
         let place = vec![0f32; samples * height * width * channels];
         let (x, weight) = (values(x, x_layout)?, values(weight, weight_layout)?);
         match self.0.backward(&place, weight, x, [true, false]).input {

@@ -1,9 +1,7 @@
-//! Softmax cross-entropy over a slice of the columns: the training mask of nearly every
-//! class-incremental method.
+//! Softmax cross-entropy over a range of columns, the masked loss of most class-incremental methods.
 //!
-//! `loss = mean_i ( log sum_{c in [lo, hi)} exp z_ic - z_i,y_i )`; logits outside `[lo, hi)`
-//! do not enter and their gradient is exactly zero, so head rows of other tasks stay
-//! bit-identical under plain SGD.
+//! `loss = mean_i ( log sum_{c in [lo, hi)} exp z_ic - z_i,y_i )`; logits outside `[lo, hi)` have no influence and a
+//! gradient of exactly zero, so head rows of other tasks stay bit-identical under plain SGD.
 
 use std::ops::Range;
 
@@ -19,8 +17,7 @@ use crate::wide::{WideWork, exp, largest, sum_of, wide};
 /// `labels` are head rows (absolute columns), one per sample. The result is a scalar (shape `[]`).
 ///
 /// # Errors
-/// When the columns are empty or beyond `C`, the batch is empty, or a label lies outside
-/// the columns.
+/// Returns an error if the columns are empty or beyond `C`, the batch is empty, or a label lies outside the columns.
 pub fn cross_entropy(logits: &Tensor, labels: &[u32], columns: Range<usize>) -> Result<Tensor> {
     let groups = SampleGroups::one(labels.len());
     check(logits, labels, &columns, &groups)?;
@@ -30,11 +27,12 @@ pub fn cross_entropy(logits: &Tensor, labels: &[u32], columns: Range<usize>) -> 
     }
 }
 
-/// [`cross_entropy`] of the members of a pack: each one's mean over its own samples, `(members)`; 0
-/// for a member without a sample.
+/// Computes [`cross_entropy`] for the members of a pack: each one's mean over its own samples, `(members)`.
+///
+/// It is 0 for a member without samples.
 ///
 /// # Errors
-/// As [`cross_entropy`].
+/// Fails as [`cross_entropy`] does.
 pub fn grouped_cross_entropy(
     logits: &Tensor,
     labels: &[u32],
@@ -68,7 +66,7 @@ fn check(
     groups.fit("cross-entropy", batch)
 }
 
-/// `(members)`.
+/// Composes the losses, `(members)`, of candle's operations.
 fn composition(
     logits: &Tensor,
     labels: &[u32],
@@ -85,8 +83,7 @@ fn composition(
     if groups.members() == 1 {
         return stock::mean(&each, 0)?.reshape(1);
     }
-    // Added up by index: a product with a table of zeros and ones would let one member's NaN reach
-    // the others.
+    // Summed by index: a matrix product with zeros and ones would let one member's NaN reach the others.
     let shares = groups.sizes().iter().flat_map(|&n| std::iter::repeat_n(1.0 / n as f32, n));
     let shares = Tensor::from_iter(shares, logits.device())?.to_dtype(each.dtype())?;
     let zeros = Tensor::zeros(groups.members(), each.dtype(), logits.device())?;
@@ -97,7 +94,7 @@ struct CrossEntropyOp {
     labels: Vec<u32>,
     columns: Range<usize>,
     groups: SampleGroups,
-    /// Of the result.
+    /// Shape of the result.
     shape: Shape,
 }
 
@@ -112,7 +109,7 @@ impl CrossEntropyOp {
     }
 }
 
-/// `scale (softmax(z) - one-hot)` of every row, zero outside the columns.
+/// Work that computes `scale (softmax(z) - one-hot)` of every row, zero outside the columns.
 struct Slopes<'a> {
     logits: &'a [f32],
     gradient: &'a mut [f32],
@@ -160,7 +157,7 @@ impl CustomOp1 for CrossEntropyOp {
                 let slice = &row[self.columns.clone()];
                 let top = largest(slice);
                 let sum = sum_of(slice, |z| exp(z - top));
-                // A pinned logarithm: the loss steers nothing, but it is journalled.
+                // By libm: no result depends on the loss, but it is written to the journal.
                 total +=
                     libm::log(f64::from(sum)) + f64::from(top) - f64::from(row[label as usize]);
             }

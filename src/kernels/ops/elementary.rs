@@ -1,4 +1,4 @@
-//! Exponential and logarithm of every entry, by `libm`: the C library's differ from machine to machine.
+//! Exponential and logarithm of every entry, by `libm`, as the C library's differ between machines.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
@@ -8,7 +8,7 @@ use super::storage::{served, values};
 /// Raises `e` to every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn exp(x: &Tensor) -> Result<Tensor> {
     if served(&[x]) { x.contiguous()?.apply_op1(Elementary::Exp) } else { stock::exp(x) }
 }
@@ -16,7 +16,7 @@ pub fn exp(x: &Tensor) -> Result<Tensor> {
 /// Takes the natural logarithm of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn log(x: &Tensor) -> Result<Tensor> {
     if served(&[x]) { x.contiguous()?.apply_op1(Elementary::Log) } else { stock::log(x) }
 }

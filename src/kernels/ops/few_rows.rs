@@ -1,20 +1,21 @@
 //! `x W^T` for few rows of `x` and a large `W`.
 //!
-//! A general product first packs `W` into the order its kernel wants, which pays when every value is used
-//! by many rows. With a batch of ten that costs more than the product itself; here each row of `W` is
-//! read once, where it lies.
+//! A general product first packs `W` into the order of its kernel, which pays off if many rows use every value. With a
+//! batch of ten, packing costs more than the product itself; here each row of `W` is read once, in place.
 
 use crate::wide::{WideWork, wide};
 
-/// Lanes of every sum: fixed, so that no vector width shows in a result.
+/// Lanes of every sum. The number is fixed, so that vector width changes no result.
 const LANES: usize = 16;
 
-/// Returns true if a product is of this kind: at most 16 rows, a weight of at least a MiB.
+/// Returns true if this product is faster than the general one: at most 16 rows, a weight of at least a MiB.
 pub(super) fn applies(rows: usize, weight: &[f32]) -> bool {
     rows <= 16 && weight.len() >= 1 << 18
 }
 
-/// `y += x W^T` for dense `x` `(rows, inputs)`, `weight` `(outputs, inputs)`, `y` `(rows, outputs)`.
+/// Adds `x W^T` to `y`.
+///
+/// All are dense: `x` `(rows, inputs)`, `weight` `(outputs, inputs)` and `y` `(rows, outputs)`.
 pub(super) fn add(x: &[f32], weight: &[f32], y: &mut [f32], inputs: usize) {
     let rows: Vec<&[f32]> = x.chunks_exact(inputs).collect();
     wide(Product { rows: &rows, weight, y, inputs });
@@ -46,7 +47,7 @@ impl WideWork for Product<'_> {
     }
 }
 
-/// Returns the scalar product of a row with `w`.
+/// Returns the dot product of a row with `w`.
 #[inline(always)]
 fn one(row: &[f32], w: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];
@@ -56,8 +57,9 @@ fn one(row: &[f32], w: &[f32]) -> f32 {
     lanes.iter().sum::<f32>() + rest(row, w)
 }
 
-/// Returns the products of four rows, which share the reading of `w`. Spelled out: compilers keep these sums in
-/// registers, and would not if they were an array of arrays.
+/// Returns the dot products of four rows with `w`, which is read once.
+///
+/// They are written out: compilers keep these sums in registers, but would not do so with an array of arrays.
 #[inline(always)]
 fn four(rows: &[&[f32]; 4], w: &[f32]) -> [f32; 4] {
     let [mut a, mut b, mut c, mut d] = [[0f32; LANES]; 4];
@@ -69,8 +71,8 @@ fn four(rows: &[&[f32]; 4], w: &[f32]) -> [f32; 4] {
         accumulate(&mut c, z, w);
         accumulate(&mut d, u, w);
     }
-    // Put down before they are added up: compilers that see both together spread each lane of the four
-    // over one vector, at a shuffle per addition.
+    // `black_box` keeps the lanes apart from their addition: compilers that see both together spread each lane of the
+    // four over one vector, at a shuffle per addition.
     let lanes = std::hint::black_box([a, b, c, d]);
     let mut sums = lanes.map(|lanes| lanes.iter().sum::<f32>());
     for (sum, row) in sums.iter_mut().zip(rows) {
@@ -91,7 +93,7 @@ fn whole(values: &[f32]) -> &[[f32; LANES]] {
     values.as_chunks::<LANES>().0
 }
 
-/// Returns the product of the values behind the last whole chunk.
+/// Returns the dot product of the values after the last whole chunk.
 #[inline(always)]
 fn rest(row: &[f32], w: &[f32]) -> f32 {
     let (row, w) = (row.as_chunks::<LANES>().1, w.as_chunks::<LANES>().1);

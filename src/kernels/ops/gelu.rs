@@ -16,7 +16,7 @@ use crate::wide::exp;
 /// Exact GELU of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn gelu(x: &Tensor) -> Result<Tensor> {
     pointwise::apply(Gelu, x)
 }
@@ -52,7 +52,7 @@ impl Pointwise for Gelu {
     }
 }
 
-/// `(Phi(x), sqrt(2 pi) phi(x))`: the normal distribution function and its unscaled density.
+/// Returns `(Phi(x), sqrt(2 pi) phi(x))`: the normal distribution function and its unscaled density.
 #[inline(always)]
 fn normal(x: f32) -> (f32, f32) {
     const P: f32 = 0.327_591_1 * std::f32::consts::FRAC_1_SQRT_2;

@@ -1,16 +1,16 @@
 //! Division of a batch's samples among the members of a pack.
 //!
-//! A pack trains several clients in one forward and backward pass: their samples lie one behind the other in the
-//! batch, and everything that is a member's own (prefix, head, loss) has a leading axis of members. On the CPU every
-//! product of a pack keeps the shape it has for its member alone, so it has the same bits; elsewhere products run
-//! over all members at once.
+//! A pack trains several clients in one forward and backward pass: their samples are concatenated in the batch, and
+//! everything that belongs to a member (prefix, head, loss) has a leading axis of members. On the CPU every matrix
+//! product of a pack has the shape that it has for its member alone, and so the same bits; elsewhere products run over
+//! all members at once.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor, bail};
 
-/// Consecutive samples of a batch, one run per member; a run may be empty.
+/// Consecutive samples of a batch for each member of a pack, possibly none.
 ///
 /// ```
 /// use fedcast_kernels::ops::SampleGroups;
@@ -24,7 +24,7 @@ pub struct SampleGroups {
 }
 
 impl SampleGroups {
-    /// Runs of these lengths.
+    /// Returns groups of these sizes.
     pub fn new(sizes: impl Into<Arc<[usize]>>) -> SampleGroups {
         SampleGroups { sizes: sizes.into() }
     }
@@ -39,22 +39,22 @@ impl SampleGroups {
         SampleGroups::new(vec![1; samples])
     }
 
-    /// Members, those without a sample included.
+    /// Returns the number of members, including those without samples.
     pub fn members(&self) -> usize {
         self.sizes.len()
     }
 
-    /// Samples of all members together.
+    /// Returns the number of samples of all members together.
     pub fn samples(&self) -> usize {
         self.sizes.iter().sum()
     }
 
-    /// Samples of each member.
+    /// Returns the number of samples of each member.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
-    /// Returns the samples of each member.
+    /// Returns the range of each member's samples.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
         self.sizes.iter().scan(0, |next, size| {
             let start = *next;
@@ -63,7 +63,7 @@ impl SampleGroups {
         })
     }
 
-    /// Returns the number of samples of every member, where all have equally many.
+    /// Returns the number of samples per member, if all have equally many.
     pub(super) fn equal_size(&self) -> Option<usize> {
         let first = *self.sizes.first()?;
         self.sizes.iter().all(|size| *size == first).then_some(first)
@@ -76,14 +76,14 @@ impl SampleGroups {
         Tensor::from_vec(index.collect(), self.samples(), device)
     }
 
-    /// Returns the first sample of each member and behind them the number of samples, `(members + 1)`.
+    /// Returns the first sample of each member, followed by the number of samples, `(members + 1)`.
     pub(super) fn starts(&self, device: &Device) -> Result<Tensor> {
         let ends = self.runs().map(|run| run.end as u32);
         let starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
         Tensor::from_vec(starts, self.members() + 1, device)
     }
 
-    /// Refuses a batch of another size.
+    /// Checks that the groups belong to a batch of this size.
     pub(super) fn fit(&self, op: &str, samples: usize) -> Result<()> {
         if self.samples() != samples {
             bail!("{op}: members of {:?} samples in a batch of {samples}", self.sizes);

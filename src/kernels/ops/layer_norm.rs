@@ -15,7 +15,7 @@ use crate::wide::{WideWork, appended, sum_of, sum_of_pairs, wide};
 /// Normalizes the rows of `x` `(.., d)`; `weight` and `bias` `(d)` may be frozen or trained.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
     let width = x.dim(D::Minus1)?;
     if weight.dims() != [width] || bias.dims() != [width] {
@@ -34,7 +34,7 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Resul
     }
 }
 
-/// Composes the norm of tensor operations, in `f32` inside.
+/// Composes the norm of candle's operations, in `f32`.
 fn composed(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
     let want = [x, weight, bias].map(Tensor::track_op);
     let affine_types = [weight.dtype(), bias.dtype()];
@@ -58,7 +58,7 @@ fn composed(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tens
     })
 }
 
-/// Returns the norm of operands without history, on any device.
+/// Returns the norm of operands without a graph, on any device.
 pub(super) fn composed_value(
     x: &Tensor,
     weight: &Tensor,
@@ -74,8 +74,9 @@ pub(super) fn composed_value(
     scaled.broadcast_add(&bias.to_dtype(wide)?)?.to_dtype(dtype)
 }
 
-/// Returns the gradient of `x` `(.., n, d)` from that of the norm, on any device. `more` `(.., q, d)` is added to the
-/// first `q` rows of every `n`.
+/// Returns the gradient of `x` `(.., n, d)` from that of the norm, on any device.
+///
+/// `more` `(.., q, d)` is added to the first `q` rows of every `n`.
 pub(super) fn composed_gradient(
     x: &Tensor,
     weight: &Tensor,
@@ -101,7 +102,7 @@ pub(super) fn composed_gradient(
     }
 }
 
-/// `z = (x - mean) rstd`, and `rstd` per row.
+/// Work that computes `z = (x - mean) rstd`, and `rstd` per row.
 struct Standard {
     z: Tensor,
     rstd: Tensor,
@@ -115,7 +116,7 @@ fn standardise(x: &Tensor, eps: f64) -> Result<Standard> {
     Ok(Standard { z: centred.broadcast_mul(&rstd)?, rstd })
 }
 
-/// Mean and reciprocal standard deviation of a row.
+/// Returns mean and reciprocal standard deviation of a row.
 #[inline(always)]
 fn moments(row: &[f32], eps: f32) -> (f32, f32) {
     let scale = 1.0 / row.len() as f32;
@@ -124,7 +125,7 @@ fn moments(row: &[f32], eps: f32) -> (f32, f32) {
     (mean, 1.0 / (variance + eps).sqrt())
 }
 
-/// Normalized rows of `x`.
+/// Work that normalizes the rows of `x`.
 pub(super) struct LayerNormForward<'a> {
     pub x: &'a [f32],
     pub weight: &'a [f32],
@@ -149,7 +150,7 @@ impl WideWork for LayerNormForward<'_> {
     }
 }
 
-/// The gradient of the rows of `x` from that of the result.
+/// Work that computes the gradient of `x`'s rows from that of the result.
 pub(super) struct ByInput<'a> {
     pub x: &'a [f32],
     pub weight: &'a [f32],
@@ -181,7 +182,7 @@ impl WideWork for ByInput<'_> {
     }
 }
 
-/// Adds the gradient of the affine over all rows.
+/// Work that adds the gradients of weight and bias over all rows.
 pub(super) struct ByAffine<'a> {
     pub x: &'a [f32],
     pub g: &'a [f32],

@@ -1,13 +1,13 @@
-//! `x` where it is above 0, else `slope x`; the slope at 0 is `slope`, as PyTorch has it.
+//! Leaky rectifier: `x` where it is above 0, else `slope x`. The derivative at 0 is `slope`, as in PyTorch.
 
 use candle_core::{Result, Tensor};
 
 use super::pointwise::{self, Pointwise};
 
-/// Leaky rectifier of every entry of `x` (any shape), with this slope below 0.
+/// Applies the leaky rectifier to every entry of `x` (any shape), with this slope below 0.
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn leaky_relu(x: &Tensor, slope: f32) -> Result<Tensor> {
     pointwise::apply(LeakyRelu { below: slope }, x)
 }
@@ -19,7 +19,7 @@ struct LeakyRelu {
 }
 
 impl LeakyRelu {
-    /// Returns 1 above 0 and the slope elsewhere, of every entry.
+    /// Returns 1 where `x` is above 0, and the slope elsewhere.
     fn composed(self, x: &Tensor) -> Result<Tensor> {
         let above = x.gt(&x.zeros_like()?)?.to_dtype(x.dtype())?;
         let below = f64::from(self.below);

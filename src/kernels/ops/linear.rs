@@ -1,7 +1,7 @@
-//! `x W^T + b`, with gradients only for operands that are tracked.
+//! Linear layer `x W^T + b`, with gradients only for operands that are tracked.
 //!
-//! Through a frozen weight the backward pass is one product, `dx = g W`; candle's `matmul`
-//! would compute the gradient of the weight too and keep it.
+//! With a frozen weight the backward pass is a single product, `dx = g W`; candle's `matmul` would also compute and
+//! keep the gradient of the weight.
 
 use std::ops::Range;
 
@@ -19,15 +19,17 @@ use crate::wide::add_rows;
 /// Applies a linear layer: `x` `(.., in)`, `weight` `(out, in)`, `bias` `(out)`; gives `(.., out)`.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     linear_at(Precision::F32, x, weight, bias)
 }
 
-/// [`linear`] with products of a precision; away from the kernels the type of `x` decides.
+/// Computes [`linear`] with matrix products of a given precision.
+///
+/// Without the kernels, the type of `x` decides.
 ///
 /// # Errors
-/// As [`linear`].
+/// Fails as [`linear`] does.
 pub fn linear_at(
     precision: Precision,
     x: &Tensor,
@@ -45,11 +47,11 @@ pub fn linear_at(
     }
 }
 
-/// Computes [`linear`] for the members of a pack. `x` is `(b, .., in)`; `weight` is `(out, in)` for all, or
-/// `(members, out, in)` with a layer each; so is `bias`, without `in`. Returns `(b, .., out)`.
+/// Computes [`linear`] for the members of a pack. `x` is `(b, .., in)`; `weight` is `(out, in)` for all members, or
+/// `(members, out, in)` with a layer each, and `bias` the same without `in`. Returns `(b, .., out)`.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn grouped_linear(
     x: &Tensor,
     weight: &Tensor,
@@ -59,10 +61,10 @@ pub fn grouped_linear(
     grouped_linear_at(Precision::F32, x, weight, bias, groups)
 }
 
-/// [`grouped_linear`] with products of a precision, as [`linear_at`].
+/// Computes [`grouped_linear`] with matrix products of a given precision, as [`linear_at`].
 ///
 /// # Errors
-/// As [`grouped_linear`].
+/// Fails as [`grouped_linear`] does.
 pub fn grouped_linear_at(
     precision: Precision,
     x: &Tensor,
@@ -101,7 +103,7 @@ fn unfit<T>(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<T> {
     )
 }
 
-/// Our kernel, where it serves the operands.
+/// Runs our kernel if it supports the operands.
 fn run(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: LinearOp) -> Result<Option<Tensor>> {
     match bias {
         Some(bias) if served(&[x, weight, bias]) => {
@@ -114,13 +116,13 @@ fn run(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: LinearOp) -> Resu
     }
 }
 
-/// Composes the layer of candle's operations, in the type of `x`; the weight's own type may be wider.
+/// Composes the layer of candle's operations, in the type of `x`; the weight may have a wider type.
 fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let kept = x.detach();
     let narrow = weight.detach().to_dtype(x.dtype())?;
     let value = composed_value(&kept, &narrow, bias.map(Tensor::detach).as_ref())?;
     let want = [x.track_op(), weight.track_op(), bias.is_some_and(Tensor::track_op)];
-    // Without a bias the weight stands in for it, and gets no second gradient.
+    // Without a bias, the weight is passed in its place, but gets no second gradient.
     let bias = bias.unwrap_or(weight);
     let (weight_type, bias_type) = (weight.dtype(), bias.dtype());
     with_gradients([x, weight, bias], value, move |g| {
@@ -136,9 +138,9 @@ fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor
     })
 }
 
-/// Returns the layer's output of operands without history, on any device.
+/// Returns the output of the layer for operands without a graph, on any device.
 ///
-/// `weight` is in the type of `x`.
+/// `weight` has the type of `x`.
 pub(super) fn composed_value(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let y = product(&matrix(x)?, &weight.t()?)?.reshape(with_width(x, weight.dim(0)?))?;
     let Some(bias) = bias else { return Ok(y) };
@@ -169,7 +171,7 @@ fn with_width(x: &Tensor, width: usize) -> Vec<usize> {
     shape
 }
 
-/// Applies a layer per member: one batched product where all have equally many samples.
+/// Applies a layer per member, as one batched product if all have equally many samples.
 fn grouped_composed(
     x: &Tensor,
     weight: &Tensor,
@@ -196,13 +198,13 @@ fn grouped_composed(
     Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)
 }
 
-/// One product per run of rows, each with the shape it has when its member is alone.
+/// Linear layer with one product per range of rows, each of the shape that it has for its member alone.
 struct LinearOp {
     runs: Vec<Range<usize>>,
     precision: Precision,
 }
 
-/// Returns `(outputs, inputs)` of a layer, and true if each member has its own.
+/// Returns `(outputs, inputs)` of a layer, and true if each member has a separate one.
 fn extents(weight: &Shape) -> Result<(usize, usize, bool)> {
     match *weight.dims() {
         [outputs, inputs] => Ok((outputs, inputs, false)),
@@ -211,14 +213,13 @@ fn extents(weight: &Shape) -> Result<(usize, usize, bool)> {
     }
 }
 
-/// Returns the part of `values` that belongs to a member. It is the `member`-th `len` values, or the first where all
-/// share them.
+/// Returns a member's part of `values`: the `member`-th `len` values if `own`, otherwise all of them.
 fn part(values: &[f32], len: usize, member: usize, own: bool) -> &[f32] {
     let start = if own { member * len } else { 0 };
     &values[start..start + len]
 }
 
-/// A layer of as many inputs.
+/// Weight and bias of a layer with `inputs` inputs.
 #[derive(Clone, Copy)]
 pub(super) struct LinearWeights<'a> {
     pub weight: &'a [f32],
@@ -258,7 +259,7 @@ impl LinearOp {
         let (outputs, inputs, own) = extents(weight_shape)?;
         let rows = x.len() / inputs.max(1);
         let mut y = Vec::with_capacity(rows * outputs);
-        // Runs lie behind one another.
+        // Ranges follow one another without gaps.
         for (member, run) in self.runs.iter().enumerate().filter(|(_, run)| !run.is_empty()) {
             let x = &x[run.start * inputs..run.end * inputs];
             let weight = part(weight, outputs * inputs, member, own);
@@ -293,7 +294,7 @@ impl LinearOp {
         tensor_like(gradient, x).map(Some)
     }
 
-    /// Returns the runs whose rows add up in one gradient: each member's, or all where the layer is shared.
+    /// Returns the ranges whose rows are summed in one gradient: each member's, or all rows of a shared layer.
     fn summed(&self, own: bool) -> Vec<Range<usize>> {
         match (own, self.runs.last()) {
             (false, Some(last)) => {

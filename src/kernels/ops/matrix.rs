@@ -1,4 +1,4 @@
-//! Strided matrices inside plain buffers and their product on one thread.
+//! Strided matrices inside plain buffers, and their products on one thread.
 //!
 //! Attention reads queries, keys and values of each head in place from one packed buffer:
 //! strides replace every transposition and concatenation.
@@ -12,35 +12,35 @@ use crate::products::{self, Target};
 /// Summand of a product.
 pub(super) type Onto<'a> = products::Onto<&'a [f32]>;
 
-/// Precision to which a CPU rounds the factors of a product; sums are `f32` always.
+/// Precision to which a CPU rounds the factors of a matrix product. Sums are always `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// Nothing.
+    /// No rounding.
     #[default]
     F32,
-    /// 8 significant bits: twice as fast on CPUs with AVX512-BF16, slower on others.
+    /// Rounding to 8 significant bits: twice as fast on CPUs with AVX512-BF16, slower on others.
     Bf16,
 }
 
-/// A `(rows, columns)` view to write to, and the precision of products that are written there.
+/// Writable `(rows, columns)` view of a buffer, and the precision of products that are written to it.
 pub struct MatrixMut<'a> {
     target: Target<'a>,
     precision: Precision,
 }
 
 impl<'a> MatrixMut<'a> {
-    /// Consecutive rows of `columns` values.
+    /// Returns a view of consecutive rows of `columns` values.
     pub fn dense(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
         MatrixMut::strided(data, rows, columns, columns)
     }
 
-    /// Rows of `columns` values that start `row_stride` values apart.
+    /// Returns a view of rows of `columns` values that start `row_stride` values apart.
     pub fn strided(data: &'a mut [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
         let target = Target::strided(data, rows, columns, row_stride);
         MatrixMut { target, precision: Precision::F32 }
     }
 
-    /// Rows that can be set and not be added to.
+    /// Returns a view of uninitialized rows, which can be set but not added to.
     pub(super) fn unwritten(
         data: &'a mut [MaybeUninit<f32>],
         rows: usize,
@@ -56,12 +56,12 @@ impl<'a> MatrixMut<'a> {
         MatrixMut { precision, ..self }
     }
 
-    /// `self = scale * a b`.
+    /// Writes `scale * a b` to the view.
     pub fn set(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
         self.multiply(Onto::Nothing, scale, a, b);
     }
 
-    /// `self += scale * a b`.
+    /// Adds `scale * a b` to the view.
     pub fn add(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
         self.multiply(Onto::Itself, scale, a, b);
     }
@@ -74,16 +74,16 @@ impl<'a> MatrixMut<'a> {
     }
 }
 
-/// A right factor, for one product or for many.
+/// Right factor of one product or of many.
 pub(super) enum RightFactor<'a> {
-    /// As it lies in memory.
+    /// Matrix as it is in memory.
     Plain(Matrix<'a>),
-    /// As products in `bf16` read it.
+    /// Matrix in the order in which products in `bf16` read it.
     Packed(Panels<'a>),
 }
 
 impl<'a> RightFactor<'a> {
-    /// Returns a factor for many products of a precision; `buffer` may hold it.
+    /// Returns a factor for many products of a precision. `buffer` may hold its packed form.
     pub(super) fn new(matrix: Matrix<'a>, precision: Precision, buffer: &'a mut Vec<u32>) -> Self {
         match precision {
             Precision::F32 => RightFactor::Plain(matrix),
@@ -99,7 +99,7 @@ impl<'a> RightFactor<'a> {
     }
 }
 
-/// Appends `a b`, plus this row, row by row; packed factors are multiplied in `bf16`.
+/// Appends `a b`, plus `row` if given, row by row. Packed factors are multiplied in `bf16`.
 pub(super) fn append_product(
     values: &mut Vec<f32>,
     precision: Precision,

@@ -1,7 +1,7 @@
-//! The largest value of every window of channels-last images, with windows that may overlap.
+//! Max pooling of channels-last images, with windows that may overlap.
 //!
-//! candle has a gradient for windows that lie side by side only. As in PyTorch, padding is never the
-//! largest, and of equal values the first of a window (by lines) has the gradient.
+//! candle has a gradient only for windows without overlap. As in PyTorch, padding is never the maximum, and of equal
+//! values the first one in a window (row by row) gets the gradient.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 
@@ -10,11 +10,12 @@ use super::storage::{lend, served, tensor_like, values};
 use super::unfold::ConvolutionGeometry;
 use crate::wide::each;
 
-/// Computes the maximum over windows of `kernel x kernel` of `x` `(b, h, w, c)`. Steps are `stride`, with `padding`
-/// places beyond every edge; gives `(b, h', w', c)`.
+/// Computes the maximum over windows of `kernel x kernel` of `x` `(b, h, w, c)`.
+///
+/// Windows are `stride` apart, with `padding` positions beyond every edge. The result is `(b, h', w', c)`.
 ///
 /// # Errors
-/// When the shapes do not fit, or a window could lie in the padding alone.
+/// Returns an error if the shapes do not fit, or a window could be entirely padding.
 pub fn max_pool(x: &Tensor, kernel: usize, stride: usize, padding: usize) -> Result<Tensor> {
     let &[samples, height, width, channels] = x.dims() else {
         bail!("max_pool: input {:?} should be (b, h, w, c)", x.dims())
@@ -44,10 +45,10 @@ pub fn max_pool(x: &Tensor, kernel: usize, stride: usize, padding: usize) -> Res
     }
 }
 
-/// Below any value of a network, and finite in every float type.
+/// Value below any in a network, and finite in every float type.
 const LOWEST: f64 = -1e30;
 
-/// Computes the sum over the taps of a window, each times 1 if it is the first largest, else 0.
+/// Returns the sum over a window's positions, each times 1 at the first maximum and 0 elsewhere.
 fn composition(x: &Tensor, geometry: ConvolutionGeometry) -> Result<Tensor> {
     let inside = taps(&x.detach().ones_like()?, geometry)?;
     let taps = taps(x, geometry)?;
@@ -79,7 +80,7 @@ fn composition(x: &Tensor, geometry: ConvolutionGeometry) -> Result<Tensor> {
 struct MaxPool(ConvolutionGeometry);
 
 impl MaxPool {
-    /// Visits every output pixel with the input pixels of its window, by lines.
+    /// Visits every output pixel with the input pixels of its window, row by row.
     fn windows(&self, mut visit: impl FnMut(usize, &[usize])) {
         let ConvolutionGeometry {
             samples,
@@ -126,7 +127,7 @@ impl CustomOp1 for MaxPool {
             largest.copy_from_slice(&x[first * channels..][..channels]);
             for from in others {
                 let values = &x[from * channels..][..channels];
-                // NaN wins, and is noticed.
+                // NaN is taken as the maximum, so that it is noticed.
                 each(largest, values, |largest, &value| {
                     *largest = if value > *largest || value.is_nan() { value } else { *largest };
                 });

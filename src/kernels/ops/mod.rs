@@ -1,9 +1,9 @@
-//! Differentiable kernels: what stock candle does slowly, wrongly or not at all on the CPU.
+//! Differentiable kernels for operations that candle computes slowly, wrongly or not at all on the CPU.
 //!
 //! candle's fused layer norm and softmax silently cut the gradient, its `matmul` always computes the gradient of both
 //! operands (also of frozen weights), and its backward pass copies and transposes a lot. Its products, sums over the
-//! last dimension, exponentials and logarithms have other bits on another CPU; every op here has the same bits on all
-//! of them. The ops have their own backward:
+//! last dimension, exponentials and logarithms depend on the CPU; every operation here has the same bits on all of
+//! them. The operations have their own backward passes:
 //!
 //! | op | computes | gradients |
 //! |---|---|---|
@@ -39,15 +39,15 @@
 //! gets a gradient. Kernels use one thread: clients are what runs in parallel.
 //!
 //! [`frozen_attention()`] and [`frozen_perceptron()`] are the halves of a transformer block whose layers are frozen,
-//! each as one op with the bits of those above, on the CPU in `f32` only; [`Affine`] is what computes them elsewhere.
+//! each as one op with the bits of those above, on the CPU in `f32` only; [`Affine`] computes them elsewhere.
 //! [`trained_attention()`] and [`trained_perceptron()`] are the same halves where layers, or low-rank pairs parallel to
-//! them, train. [`conv_norm()`] is a convolution and the batch norm behind it as one op of training, on the CPU in `f32`
-//! only.
+//! them, train. [`conv_norm()`] is a convolution and the batch norm behind it as one op of training, on the CPU in
+//! `f32` only.
 //!
 //! The `_at` forms of linear layer and attention take a [`Precision`] of products.
 //!
-//! The `grouped_` forms of linear layer, attention and cross-entropy serve the members of a pack in
-//! one call: [`SampleGroups`] says whose sample is whose.
+//! The `grouped_` forms of linear layer, attention and cross-entropy serve the members of a pack in one call:
+//! [`SampleGroups`] assigns samples to members.
 //!
 //! ```
 //! use candle_core::{Device, Tensor, Var};

@@ -1,6 +1,6 @@
-//! Activations that act on every entry alone: their loops in wide vectors, and the operation of candle.
+//! Elementwise activations: their loops in wide vectors, and the candle operation.
 //!
-//! GELU and QuickGELU are two functions with their slopes; what surrounds these is here once.
+//! An activation such as GELU or QuickGELU only supplies a function and its slope; the rest is shared here.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
@@ -9,32 +9,34 @@ use super::storage::{self, of_values, served, wide_type};
 use super::with_gradient::with_gradient;
 use crate::wide::{PIECE, WideWork, appended, wide};
 
-/// Kernels of a function on a GPU.
+/// GPU kernels of an activation.
 #[derive(Clone, Copy)]
 pub(super) struct OnGpu {
-    /// Values at all entries.
+    /// Computes values of all entries.
     pub value: fn(&Tensor) -> Result<Tensor>,
-    /// Gradient of all entries, which come first, from that of the result.
+    /// Computes the gradient of all entries from the entries and the gradient of the result.
     pub gradient: fn(&Tensor, &Tensor) -> Result<Tensor>,
 }
 
-/// A function of a number. [`value`](Pointwise::value) and [`slope`](Pointwise::slope) are to be `#[inline(always)]`,
-/// as are all functions that they call.
+/// Function of a number, with its slope.
+///
+/// [`value`](Pointwise::value) and [`slope`](Pointwise::slope) must be `#[inline(always)]`, as must all functions that
+/// they call.
 pub(super) trait Pointwise: Copy + Send + Sync + 'static {
     /// Name of the operation.
     const NAME: &'static str;
 
-    /// Kernels of a GPU, if there are any.
+    /// GPU kernels, if there are any.
     const ON_GPU: Option<OnGpu> = None;
 
     fn value(self, x: f32) -> f32;
 
     fn slope(self, x: f32) -> f32;
 
-    /// Values of all entries, from candle's operations.
+    /// Returns the values of all entries, composed of candle's operations.
     fn composed_value(self, x: &Tensor) -> Result<Tensor>;
 
-    /// Slopes at all entries, from candle's operations.
+    /// Returns the slopes at all entries, composed of candle's operations.
     fn composed_slope(self, x: &Tensor) -> Result<Tensor>;
 }
 
@@ -46,14 +48,14 @@ pub(super) fn apply<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Computes the function by a kernel of a GPU, or composes it of candle's operations, in `f32` inside.
+/// Computes the function by a GPU kernel, or composes it of candle's operations in `f32`.
 fn composed<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
     let kept = x.detach();
     let value = composed_value(function, &kept)?;
     with_gradient(x, value, move |g| composed_gradient(function, &kept, g).map(Some))
 }
 
-/// Returns the function of all entries of a tensor without history, on any device.
+/// Returns the function of all entries of a tensor, without a graph, on any device.
 pub(super) fn composed_value<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
     match F::ON_GPU.filter(|_| gpu::serves(&[x])) {
         Some(OnGpu { value, .. }) => value(x),

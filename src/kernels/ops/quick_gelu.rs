@@ -15,7 +15,7 @@ const STEEPNESS: f32 = 1.702;
 /// QuickGELU of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn quick_gelu(x: &Tensor) -> Result<Tensor> {
     pointwise::apply(QuickGelu, x)
 }
@@ -48,7 +48,7 @@ impl Pointwise for QuickGelu {
     }
 }
 
-/// `s(1.702 x)`.
+/// Returns `s(1.702 x)`.
 #[inline(always)]
 fn logistic(x: f32) -> f32 {
     let small = exp(-STEEPNESS * x.abs());
@@ -56,7 +56,7 @@ fn logistic(x: f32) -> f32 {
     if x < 0.0 { small * upper } else { upper }
 }
 
-/// `s(1.702 x)` of every entry, from candle's operations.
+/// Returns `s(1.702 x)` of every entry, composed of candle's operations.
 fn composed_logistic(x: &Tensor) -> Result<Tensor> {
     (stock::exp(&(x * -f64::from(STEEPNESS))?)? + 1.0)?.recip()
 }

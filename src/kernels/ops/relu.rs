@@ -1,4 +1,4 @@
-//! `max(x, 0)` with slope 0 at 0, as PyTorch has it (candle's has slope 1 there).
+//! Rectifier `max(x, 0)` with slope 0 at 0, as in PyTorch (candle's has slope 1 there).
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
@@ -8,7 +8,7 @@ use crate::wide::joined;
 /// Rectifies every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn relu(x: &Tensor) -> Result<Tensor> {
     if served(&[x]) { x.contiguous()?.apply_op1(Relu) } else { composed(x) }
 }

@@ -1,6 +1,7 @@
 //! Logistic function.
 //!
-//! `1 / (1 + e)` above 0 and `e / (1 + e)` below, with `e = exp(-|x|)`, which never grows. Slope `s (1 - s)`. The C library's function has other bits on another machine.
+//! `1 / (1 + e)` above 0 and `e / (1 + e)` below, with `e = exp(-|x|)`, which never grows. Slope `s (1 - s)`. The C
+//! library's function differs between machines.
 
 use candle_core::{Result, Tensor};
 
@@ -11,7 +12,7 @@ use crate::wide::exp;
 /// Logistic function of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
     pointwise::apply(Sigmoid, x)
 }

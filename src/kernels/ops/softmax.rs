@@ -11,7 +11,7 @@ use crate::wide::{self, WideWork, appended, sum_of_pairs, wide};
 /// Turns the rows of `x` `(.., d)` into probabilities.
 ///
 /// # Errors
-/// When `x` has no dimension.
+/// Returns an error if `x` has no dimension.
 pub fn softmax(x: &Tensor) -> Result<Tensor> {
     let width = x.dim(D::Minus1)?;
     if served(&[x]) { x.contiguous()?.apply_op1(SoftmaxOp { width }) } else { stock::softmax(x) }
@@ -21,7 +21,7 @@ struct SoftmaxOp {
     width: usize,
 }
 
-/// The probabilities of every row, in a new vector.
+/// Work that computes the probabilities of every row, in a new vector.
 struct SoftmaxForward<'a> {
     x: &'a [f32],
     width: usize,
@@ -40,7 +40,7 @@ impl WideWork for SoftmaxForward<'_> {
     }
 }
 
-/// The gradient of the scores from that of the probabilities `p`.
+/// Work that computes the gradient of the scores from that of the probabilities `p`.
 struct SoftmaxBackward<'a> {
     p: &'a [f32],
     g: &'a [f32],

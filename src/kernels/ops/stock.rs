@@ -1,9 +1,9 @@
-//! candle's own arithmetic, for devices and types that our kernels do not serve.
+//! Arithmetic of candle, for devices and types that our kernels do not support.
 //!
-//! On a CPU its bits depend on the width of vectors, the caches and the C library, so no result of a CPU may pass
-//! through here: every caller asks [`served`](super::served()) first. All runs on a CPU compute in `f32`
-//! (networks are placed there in `f32`); what comes here is a GPU's, or a test's that compares the two paths.
-//! Sums over a dimension that is not the last are the exception: candle adds them in the order of the index everywhere.
+//! On a CPU its bits depend on the width of vectors, the caches and the C library, so no result of a CPU may be
+//! computed here: every caller checks [`served`](super::served()) first. All runs on a CPU compute in `f32`; only GPUs,
+//! and tests that compare both paths, come here. Sums over a dimension that is not the last are an exception: candle
+//! always adds them in the order of the index.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! The narrow door between candle tensors and plain slices.
+//! Conversion between candle tensors and plain slices.
 
 use std::cell::Cell;
 use std::ops::{Deref, Range};
@@ -9,9 +9,8 @@ thread_local! {
     static KERNELS_OFF: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` in this thread as any device but the CPU would: ops are composed from tensor
-/// operations, and optimizers step on the device. This is how the path of a GPU is tested
-/// without one.
+/// Runs `work` in this thread as on another device than the CPU. Operations are composed of candle's, and optimizers
+/// step on the device. So tests cover the code path of a GPU without one.
 pub fn without_kernels<R>(work: impl FnOnce() -> R) -> R {
     struct KernelsOffGuard(bool);
     impl Drop for KernelsOffGuard {
@@ -23,13 +22,13 @@ pub fn without_kernels<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Returns whether our kernels serve these tensors: `f32` on the CPU. Everything else takes the composition.
+/// Returns true if our kernels support these tensors: `f32` on the CPU. All others use compositions.
 pub fn served(tensors: &[&Tensor]) -> bool {
     let host = |t: &&Tensor| t.device().is_cpu() && t.dtype() == DType::F32;
     !KERNELS_OFF.get() && tensors.iter().all(host)
 }
 
-/// Returns the type for sums and exponentials of tensors of this type: at least `f32`.
+/// Returns the type for sums and exponentials of tensors of this type, which is at least `f32`.
 pub(super) fn wide_type(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
@@ -43,7 +42,7 @@ pub(super) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a
     }
 }
 
-/// Lends the values of `tensor` (made contiguous if they are not) to `work`.
+/// Calls `work` with the values of `tensor`, copied if they are not contiguous.
 pub(super) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
     work(&lent(&tensor.contiguous()?)?)
 }
@@ -51,7 +50,7 @@ pub(super) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -
 /// Lends the values of a contiguous `f32` tensor on the CPU, for as long as they are read.
 ///
 /// # Errors
-/// When it is another one.
+/// Returns an error if the tensor is another one.
 pub(super) fn lent(tensor: &Tensor) -> Result<Lent<'_>> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
@@ -62,7 +61,7 @@ pub(super) fn lent(tensor: &Tensor) -> Result<Lent<'_>> {
     Ok(Lent { range: from..from + layout.shape().elem_count(), storage })
 }
 
-/// See [`lent`].
+/// Borrowed values of a tensor, see [`lent`].
 pub(super) struct Lent<'a> {
     storage: StorageRef<'a>,
     range: Range<usize>,
@@ -79,7 +78,7 @@ impl Deref for Lent<'_> {
     }
 }
 
-/// Returns what `work` makes of the values of `a` and `b`, shaped like `like`.
+/// Returns the result of `work` on the values of `a` and `b`, as a tensor of the shape of `like`.
 pub(super) fn of_values(
     (a, b): (&Tensor, &Tensor),
     like: &Tensor,
@@ -88,7 +87,7 @@ pub(super) fn of_values(
     tensor_like(lend(a, |a| lend(b, |b| Ok(work(a, b))))?, like)
 }
 
-/// Returns a CPU tensor shaped like `like`.
+/// Returns a CPU tensor of the shape of `like`.
 pub(super) fn tensor_like(data: Vec<f32>, like: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(data, like.shape().clone(), &Device::Cpu)
 }

@@ -1,9 +1,9 @@
-//! Sums and means over one dimension or all, added in one order on every machine.
+//! Sums and means over one dimension or all, added in the same order on every machine.
 //!
-//! Over the last dimension sixteen running sums are folded pairwise ([`sum_of`]); over any other, entries are added in
-//! the order of their index. candle's sums over the last dimension have as many lanes as the machine's vectors, and so
-//! do those of the backward pass of its `broadcast_` operations; [`scale_rows`](super::scale_rows) and
-//! [`shift_rows`](super::shift_rows) stand in for those.
+//! Over the last dimension sixteen partial sums are added pairwise ([`sum_of`]); over any other, entries are added in
+//! the order of their index. candle's sums over the last dimension have as many lanes as the machine's vectors, also in
+//! the backward pass of its `broadcast_` operations; [`scale_rows`](super::scale_rows) and
+//! [`shift_rows`](super::shift_rows) replace those.
 
 use candle_core::shape::Dim;
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
@@ -12,19 +12,19 @@ use super::stock;
 use super::storage::{served, values};
 use crate::wide::{WideWork, add_rows, sum_of, wide};
 
-/// Sums `x` over `dim`, which the result does not have.
+/// Sums `x` over `dim`, which is removed.
 ///
 /// # Errors
-/// When there is no such dimension.
+/// Returns an error if there is no such dimension.
 pub fn sum(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.to_index(x.shape(), "sum")?;
     if served(&[x]) { x.contiguous()?.apply_op1(Sum { dim }) } else { stock::sum(x, dim) }
 }
 
-/// Averages `x` over `dim`, which the result does not have.
+/// Averages `x` over `dim`, which is removed.
 ///
 /// # Errors
-/// As [`sum`].
+/// Fails as [`sum`] does.
 pub fn mean(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.to_index(x.shape(), "mean")?;
     if !served(&[x]) {
@@ -33,18 +33,18 @@ pub fn mean(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     sum(x, dim)? * (1.0 / x.dim(dim)? as f64)
 }
 
-/// Sums all entries of `x`, `[]`.
+/// Sums all entries of `x` to a scalar, `[]`.
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn sum_all(x: &Tensor) -> Result<Tensor> {
     sum(&x.flatten_all()?, 0)
 }
 
-/// Averages all entries of `x`, `[]`.
+/// Averages all entries of `x` to a scalar, `[]`.
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn mean_all(x: &Tensor) -> Result<Tensor> {
     sum_all(x)? / x.elem_count() as f64
 }
@@ -53,7 +53,7 @@ struct Sum {
     dim: usize,
 }
 
-/// Sums of consecutive rows.
+/// Work that sums consecutive rows.
 struct OfRows<'a> {
     values: &'a [f32],
     rows: usize,

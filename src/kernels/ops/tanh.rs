@@ -1,6 +1,6 @@
 //! Hyperbolic tangent, `sign(x) (1 - e) / (1 + e)` with `e = exp(-2 |x|)`, which never grows.
 //!
-//! Slope `1 - tanh(x)^2`. The C library's function has other bits on another machine.
+//! Slope `1 - tanh(x)^2`. The C library's function differs between machines.
 
 use candle_core::{Result, Tensor};
 
@@ -11,7 +11,7 @@ use crate::wide::exp;
 /// Hyperbolic tangent of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn tanh(x: &Tensor) -> Result<Tensor> {
     pointwise::apply(Tanh, x)
 }

@@ -1,6 +1,6 @@
-//! Proofs of an op: its kernel against its composition in `f32` and `bf16`, and both against finite differences.
+//! Checks of an operation: kernel against composition in `f32` and `bf16`, and both against finite differences.
 //!
-//! Every function here panics where two results differ; tests of layers made of ops use them, too.
+//! Every function here panics if two results differ. Tests of layers use them, too.
 
 #![expect(clippy::disallowed_methods, reason = "a proof compares with other arithmetic")]
 
@@ -38,7 +38,7 @@ fn assert_close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
-/// Names the device of tests of ops (`cuda:0`); the CPU without it.
+/// Environment variable with the device of tests (such as `cuda:0`); without it, the CPU.
 const VARIABLE: &str = "FEDCAST_TEST_DEVICE";
 
 /// Opens the device on which ops are tested besides the CPU.
@@ -49,7 +49,7 @@ pub fn device() -> Device {
     Device::new_cuda_with_stream(index).unwrap_or_else(|why| panic!("{VARIABLE}: {why}"))
 }
 
-/// A value and the gradients of all inputs, as `f32`.
+/// Value and gradients of all inputs, as `f32`.
 pub struct Pass {
     value: Vec<f32>,
     gradients: Vec<Vec<f32>>,
@@ -77,7 +77,7 @@ pub fn pass(inputs: &[&Tensor], first: DType, op: impl Fn(&[Tensor]) -> Result<T
     pass_at(&Device::Cpu, inputs, first, op)
 }
 
-/// [`pass`] on a device.
+/// Runs [`pass`] on a device.
 pub fn pass_at(
     device: &Device,
     inputs: &[&Tensor],
@@ -94,7 +94,7 @@ pub fn pass_at(
     Pass { value: values(&output), gradients }
 }
 
-/// Values and all gradients of `op` and `reference` agree to 1e-5 of the largest entry.
+/// Checks that value and all gradients of `op` and `reference` agree to 1e-5 of the largest entry.
 pub fn agree(
     inputs: &[&Tensor],
     op: impl Fn(&[Tensor]) -> Result<Tensor>,
@@ -104,7 +104,7 @@ pub fn agree(
     pass(inputs, DType::F32, op).assert_close(&expected, 1e-5);
 }
 
-/// Relative rounding of `bf16` (8 bits) with room for a few operations in a row.
+/// Relative rounding error of `bf16` (8 bits), with room for a few operations in a row.
 const BF16_TOLERANCE: f32 = 0.03;
 
 /// Checks that the kernel of `op` and its composition agree in value and all gradients. The limits are 1e-5 of the
@@ -120,7 +120,7 @@ pub fn agrees_everywhere(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Te
 
 /// Checks `op` composed on `device` against its kernel on the CPU.
 ///
-/// Its first operand is in `first`. Value and all gradients agree, are present and finite.
+/// Its first operand has the type `first`. Value and all gradients must agree, exist and be finite.
 pub fn agrees_at(
     device: &Device,
     first: DType,

@@ -1,9 +1,9 @@
-//! Windows of channels-last images as rows of a matrix, and back: what turns a convolution into products.
+//! Unfolding of channels-last images to rows of windows, and back. It turns convolutions into matrix products.
 //!
-//! Channels last, a window is `kernel` runs of consecutive values, so that unfolding is a few
-//! copies per output pixel, and the product of the rows with the weight is the output, in place.
-//! Rows are made for as many output lines at once, across samples, as fit into the cache:
-//! late stages have images of 4 x 4, whose products would be far too small alone.
+//! With channels last, each line of a window is consecutive in memory, so that unfolding takes a few copies per output
+//! pixel, and the product of the rows with the weight is the output, in place. As many output lines are unfolded at
+//! once, across samples, as fit into the cache: late stages have images of 4 x 4, whose products would be far too small
+//! alone.
 
 use std::ops::Range;
 
@@ -11,22 +11,22 @@ use candle_core::{Result, bail};
 
 use crate::wide::{WideWork, wide};
 
-/// Values of unfolded rows held at a time (4 MB).
+/// Largest number of unfolded values at a time (4 MB).
 const PANEL: usize = 1 << 20;
 
-/// The sizes of a convolution.
+/// Sizes of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ConvolutionGeometry {
     pub samples: usize,
     pub height: usize,
     pub width: usize,
     pub channels: usize,
-    /// Output channels.
+    /// Number of output channels.
     pub outputs: usize,
-    /// Height and width of a window.
+    /// Height and width of the kernel.
     pub kernel: [usize; 2],
     pub stride: usize,
-    /// Zeros around the image.
+    /// Number of zeros on each side of the image.
     pub padding: usize,
 }
 
@@ -34,7 +34,7 @@ impl ConvolutionGeometry {
     /// Returns the geometry of the shapes `(b, h, w, c)` and `(out, c, kh, kw)`.
     ///
     /// # Errors
-    /// When channels differ, a size is zero or a window is larger than the padded image.
+    /// Returns an error if channels differ, a size is zero or a window is larger than the padded image.
     pub fn new(
         x: &[usize],
         weight: &[usize],
@@ -63,14 +63,14 @@ impl ConvolutionGeometry {
         })
     }
 
-    /// Height and width of the output.
+    /// Returns height and width of the output.
     pub fn output(&self) -> [usize; 2] {
         let extent =
             |size: usize, kernel: usize| (size + 2 * self.padding - kernel) / self.stride + 1;
         [extent(self.height, self.kernel[0]), extent(self.width, self.kernel[1])]
     }
 
-    /// Values of a window.
+    /// Returns the number of values in a window.
     pub fn window(&self) -> usize {
         self.kernel[0] * self.kernel[1] * self.channels
     }
@@ -106,7 +106,7 @@ impl ConvolutionGeometry {
         wide(Fold { geometry: self, rows, lines, x });
     }
 
-    /// Line `ky` of the window at an output pixel.
+    /// Returns line `ky` of the window at an output pixel.
     #[inline(always)]
     fn run(&self, line: usize, column: usize, ky: usize) -> WindowLine {
         let height = self.output()[0];
@@ -124,7 +124,7 @@ impl ConvolutionGeometry {
     }
 }
 
-/// Consecutive values of an image that are one line of a window, behind `skipped` values of padding.
+/// Consecutive values of an image that form one line of a window, after `skipped` values of padding.
 struct WindowLine {
     skipped: usize,
     inside: Range<usize>,

@@ -1,7 +1,7 @@
-//! Rows divided by their lengths.
+//! Division of rows by their lengths.
 //!
-//! `y = x / |x|`, `dx = (g - y <g, y>) / |x|` row by row; a row shorter than [`SHORTEST`] is divided by that number instead, a
-//! constant, so zeros stay zeros and their gradient is finite.
+//! `y = x / |x|`, `dx = (g - y <g, y>) / |x|` row by row; a row shorter than [`SHORTEST`] is divided by that constant
+//! instead, so zeros stay zeros and their gradient is finite.
 
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
@@ -9,31 +9,31 @@ use super::stock;
 use super::storage::{of_values, served, values, wide_type};
 use crate::wide::{WideWork, appended, sum_of, sum_of_pairs, wide};
 
-/// Length below which a row is no longer divided by its length.
+/// Lower bound of the lengths by which rows are divided.
 const SHORTEST: f64 = 1e-12;
 
 /// Divides the rows of `x` `(.., d)` by their Euclidean lengths.
 ///
 /// # Errors
-/// When `x` has no dimension.
+/// Returns an error if `x` has no dimension.
 pub fn unit_rows(x: &Tensor) -> Result<Tensor> {
     let width = x.dim(D::Minus1)?;
     if served(&[x]) { x.contiguous()?.apply_op1(UnitRows { width }) } else { composed(x) }
 }
 
-/// Composes the rows of candle's operations, in `f32` inside.
+/// Composes the result of candle's operations, in `f32`.
 fn composed(x: &Tensor) -> Result<Tensor> {
     let broad = x.to_dtype(wide_type(x.dtype()))?;
     let squares = stock::sum_of_rows(&broad.sqr()?)?;
     broad.broadcast_div(&squares.maximum(SHORTEST * SHORTEST)?.sqrt()?)?.to_dtype(x.dtype())
 }
 
-/// Length of a row, at least [`SHORTEST`], and whether it was longer.
+/// Returns the length of a row, at least [`SHORTEST`], and true if it was longer.
 #[inline(always)]
 fn length(row: &[f32]) -> (f32, bool) {
     const LEAST: f32 = (SHORTEST * SHORTEST) as f32;
     let square = sum_of(row, |x| x * x);
-    // A comparison that lets NaN through.
+    // Comparison that lets NaN pass.
     if square <= LEAST { (LEAST.sqrt(), false) } else { (square.sqrt(), true) }
 }
 
@@ -41,7 +41,7 @@ struct UnitRows {
     width: usize,
 }
 
-/// Every row over its length, in a new vector.
+/// Work that divides every row by its length, in a new vector.
 struct UnitRowsForward<'a> {
     x: &'a [f32],
     width: usize,
@@ -63,7 +63,7 @@ impl WideWork for UnitRowsForward<'_> {
     }
 }
 
-/// The gradient of `x` from that of the unit rows.
+/// Work that computes the gradient of `x` from that of the unit rows.
 struct UnitRowsBackward<'a> {
     x: &'a [f32],
     g: &'a [f32],

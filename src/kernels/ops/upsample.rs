@@ -1,6 +1,6 @@
-//! Images of twice the size, every pixel four times (nearest neighbor).
+//! Upsampling of images to twice their size, by nearest neighbor.
 //!
-//! The gradient of a pixel is the sum over its four copies, by lines.
+//! The gradient of a pixel is the sum over its four copies, row by row.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 
@@ -9,7 +9,7 @@ use super::storage::{lend, served, tensor_like, values};
 /// Doubles height and width of `x` `(b, h, w, c)`: `(b, 2 h, 2 w, c)`.
 ///
 /// # Errors
-/// When `x` has another number of dimensions.
+/// Returns an error if `x` has another number of dimensions.
 pub fn upsample(x: &Tensor) -> Result<Tensor> {
     let &[samples, height, width, channels] = x.dims() else {
         bail!("upsample: input {:?} should be (b, h, w, c)", x.dims())

@@ -1,9 +1,9 @@
-//! A value computed without history, and a backward pass of our own for it, on any device.
+//! Values computed without a graph, with a custom backward pass, on any device.
 //!
-//! candle's graph of a composed op keeps every intermediate tensor until the backward pass, and
-//! differentiates frozen operands too. Away from the CPU kernels an op is therefore composed on
-//! detached operands, and what it needs to go back is computed again from them: a layer norm
-//! keeps its input and output instead of nine tensors, and attention no probabilities at all.
+//! candle's graph of a composed op keeps every intermediate tensor until the backward pass, and differentiates frozen
+//! operands too. So without the CPU kernels an operation is composed on detached operands, from which its backward pass
+//! recomputes what it needs: a layer norm keeps its input and output instead of nine tensors, and attention no
+//! probabilities at all.
 
 use parking_lot::Mutex;
 
@@ -12,10 +12,10 @@ use candle_core::{
     CpuStorage, CudaStorage, CustomOp1, CustomOp3, Layout, Result, Shape, Storage, Tensor, bail,
 };
 
-/// Gradients of the operands from the gradient of the result; `None` where none is wanted.
+/// Function from the gradient of the result to those of the operands; `None` if one is not wanted.
 type Backward<const N: usize> = Box<dyn Fn(&Tensor) -> Result<[Option<Tensor>; N]> + Send + Sync>;
 
-/// `value` as a function of `x` with this gradient. Untracked operands build no graph.
+/// Returns `value` as a function of `x` with this gradient. Untracked operands build no graph.
 pub(super) fn with_gradient(
     x: &Tensor,
     value: Tensor,
@@ -27,7 +27,7 @@ pub(super) fn with_gradient(
     x.apply_op1(ValueWithGradient::new(value, Box::new(move |g| Ok([backward(g)?]))))
 }
 
-/// [`with_gradient`] of three operands.
+/// Returns [`with_gradient`] of three operands.
 pub(super) fn with_gradients(
     operands: [&Tensor; 3],
     value: Tensor,
@@ -41,7 +41,7 @@ pub(super) fn with_gradients(
 }
 
 struct ValueWithGradient<const N: usize> {
-    /// Handed over by the forward pass.
+    /// Value of the operation, until its forward pass takes it.
     value: Mutex<Option<Tensor>>,
     backward: Backward<N>,
 }

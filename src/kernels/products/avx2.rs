@@ -1,4 +1,4 @@
-//! Tiles of 6 rows by 2 vectors of 256 bits: 12 of 16 registers hold sums.
+//! Kernels for AVX2: tiles of 6 rows by 2 vectors of 256 bits, whose sums fill 12 of 16 registers.
 
 use std::arch::x86_64::*;
 

@@ -1,4 +1,4 @@
-//! Tiles of 8 rows by 3 vectors of 512 bits: 24 of 32 registers hold sums.
+//! Kernels for AVX-512: tiles of 8 rows by 3 vectors of 512 bits, whose sums fill 24 of 32 registers.
 
 use std::arch::x86_64::*;
 
@@ -6,7 +6,7 @@ use super::Real;
 use super::instruction_set::{InstructionSet, Kernel, Tile, Vector, compute, of_rows};
 use super::transposing::{transpose_f32, transpose_f64};
 
-/// AVX-512, its foundation alone.
+/// AVX-512, only its foundation instructions.
 pub(super) struct Avx512;
 
 #[target_feature(enable = "avx512f,avx2,fma")]

@@ -1,4 +1,4 @@
-//! The order in which the tiles of a product are computed: blocks of the inner dimension, pieces of rows, pieces of columns.
+//! Order of a product's tiles: blocks of the inner dimension, pieces of rows, pieces of columns.
 //!
 //! ```text
 //! for each block of the inner dimension:
@@ -8,21 +8,21 @@
 //!             for tiles of rows, for panels: kernel
 //! ```
 //!
-//! The order is a matter of speed alone: every entry is one chain in its kernel.
+//! The order only affects speed: every entry is one chain in its kernel.
 
 use super::instruction_set::{InstructionSet, Tile, Vector};
 use super::packing::{EvenParts, pack_left, pack_right, with_room};
 use super::view::{Onto, Strided};
 use super::{Real, block_len};
 
-/// Bytes of packed B that are worked on together.
+/// Bytes of packed B in a piece of columns.
 const PIECE_BYTES: usize = 384 << 10;
-/// Bytes of an A that is read by columns where it lies.
+/// Largest size of an A that is read by columns in place, in bytes.
 const COLUMNS_IN_PLACE_BYTES: usize = 256 << 10;
-/// Tiles of rows that are packed at a time.
+/// Number of row tiles that are packed at a time.
 const PACKED_TILES: usize = 16;
 
-/// A product: `c = scale * a b` onto something.
+/// Product `c = scale * a b` plus a summand.
 pub struct ProductTask<T> {
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -33,13 +33,15 @@ pub struct ProductTask<T> {
     pub(super) onto: Onto<*const T>,
     pub(super) c: *mut T,
     pub(super) c_stride: usize,
-    /// Returns true if tiles that lie above the diagonal may be left out.
+    /// True if tiles above the diagonal may be left out.
     pub(super) lower: bool,
 }
 
 impl<T> Strided<T> {
+    /// Returns the view from an entry on.
+    ///
     /// # Safety
-    /// The entry lies inside of the matrix.
+    /// The entry must be inside of the matrix.
     unsafe fn at(&self, row: usize, column: usize) -> Strided<T> {
         let offset = row as isize * self.row_stride + column as isize * self.column_stride;
         // SAFETY: as the caller promises.
@@ -50,7 +52,7 @@ impl<T> Strided<T> {
 /// Computes a product.
 ///
 /// # Safety
-/// The machine has the instructions of `I`, and the pointers of the task may be read and written as it says.
+/// The machine must have the instructions of `I`, and the task's pointers must be readable and writable as it says.
 pub(super) unsafe fn run<T: Real, I: InstructionSet<T>>(task: &ProductTask<T>) {
     if task.rows == 0 || task.columns == 0 {
         return;
@@ -72,7 +74,7 @@ pub(super) unsafe fn run<T: Real, I: InstructionSet<T>>(task: &ProductTask<T>) {
     });
 }
 
-/// Writes a product of nothing: zeros, or what is added to.
+/// Writes a product with an empty inner dimension: zeros, or the summand.
 unsafe fn write_summand<T: Real>(task: &ProductTask<T>) {
     for row in 0..task.rows {
         for column in 0..task.columns {
@@ -91,14 +93,14 @@ unsafe fn write_summand<T: Real>(task: &ProductTask<T>) {
 
 /// Sizes of blocks and pieces, and the factors that are packed.
 struct ProductPlan {
-    /// Places of a block of the inner dimension.
+    /// Length of a block of the inner dimension.
     block: usize,
-    /// Rows that are worked on together, and columns.
+    /// Number of rows and columns that are processed together.
     rows: usize,
     columns: usize,
     packs_left: bool,
     packs_right: bool,
-    /// Distance of packed tiles of A: no power of two, as those share sets of the cache.
+    /// Distance between packed tiles of A. It is no power of two, as those share cache sets.
     apart: usize,
 }
 
@@ -123,11 +125,11 @@ impl ProductPlan {
     }
 }
 
-/// One block of the inner dimension.
+/// One block of the inner dimension of a product.
 struct InnerBlock<'a, T> {
     task: &'a ProductTask<T>,
     plan: &'a ProductPlan,
-    /// First place of the block, and their number.
+    /// First index of the block, and its length.
     first: usize,
     inner: usize,
     packed_a: *mut T,
@@ -135,6 +137,8 @@ struct InnerBlock<'a, T> {
 }
 
 impl<T: Real> InnerBlock<'_, T> {
+    /// Computes the block's part of the product.
+    ///
     /// # Safety
     /// As for [`run`], with room for packed factors.
     unsafe fn run<I: InstructionSet<T>>(&self) {
@@ -213,7 +217,7 @@ impl<T: Real> InnerBlock<'_, T> {
         }
     }
 
-    /// Returns the panels of `columns` columns from `left` on: first column and vectors of each.
+    /// Returns the panels of `columns` columns from `left` on: first column and number of vectors of each.
     #[inline(always)]
     fn panels<I: InstructionSet<T>>(
         &self,
@@ -228,7 +232,7 @@ impl<T: Real> InnerBlock<'_, T> {
         })
     }
 
-    /// Returns true if the kernel reads these columns of B where they lie.
+    /// Returns true if the kernel reads these columns of B in place.
     fn stays(&self, column: usize, width: usize) -> bool {
         !self.plan.packs_right && column + width <= self.task.columns
     }

@@ -1,51 +1,51 @@
-//! The kernel of a tile, written once, and what an instruction set has to supply for it.
+//! Kernel of a tile, written once, and the operations that an instruction set supplies for it.
 
 use super::Real;
 
-/// One tile of a product, as kernels get it.
+/// One tile of a product, as the input of kernels.
 pub(super) struct Tile<T> {
     /// Length of the chains.
     pub inner: usize,
     pub a: *const T,
-    /// Distances between rows and between columns of `a`; one of them is 1.
+    /// Distances between rows and between columns of `a`, one of which is 1.
     pub a_row_stride: isize,
     pub a_column_stride: isize,
-    /// Rows of whole vectors.
+    /// Right factor, in rows of whole vectors.
     pub b: *const T,
     pub b_stride: isize,
     pub c: *mut T,
     pub c_stride: isize,
-    /// Values that are added, in rows `from_stride` apart; null for none.
+    /// Summand, in rows `from_stride` apart; null for none.
     pub from: *const T,
     pub from_stride: isize,
-    /// Columns of the last vector that the tile has.
+    /// Number of columns of the tile in its last vector.
     pub last: usize,
     pub scale: T,
 }
 
-/// Computes a tile.
+/// Function that computes a tile.
 pub(super) type Kernel<T> = unsafe fn(&Tile<T>);
 
-/// Instructions that kernels are compiled for.
+/// Instruction set that kernels are compiled for.
 pub(super) trait InstructionSet<T: Real> {
     /// Vector register.
     type Vector: Vector<T>;
-    /// Most rows of a tile.
+    /// Largest number of rows in a tile.
     const ROWS: usize;
-    /// Most vectors of a row of a tile.
+    /// Largest number of vectors in a row of a tile.
     const VECTORS: usize;
 
-    /// Runs [`compute`] compiled for the set.
+    /// Runs [`compute`] compiled for the instruction set.
     ///
     /// # Safety
-    /// The machine has the instructions, and the tile's pointers may be read and written as it says.
+    /// The machine must have the instructions, and the tile's pointers must be readable and writable as it says.
     unsafe fn kernel<const R: usize, const V: usize, const BY_COLUMNS: bool>(tile: &Tile<T>);
 
     /// Writes `columns` columns of `inner` values as rows of `width` values, padded with zeros.
     ///
     /// # Safety
-    /// The machine has the instructions; column `j` can be read at `from + j * stride`, and `inner * width` values can be
-    /// written at `to`. `width` is a multiple of the lanes.
+    /// The machine has the instructions; column `j` can be read at `from + j * stride`, and `inner * width` values can
+    /// be written at `to`. `width` is a multiple of the lanes.
     unsafe fn transpose(
         from: *const T,
         stride: isize,
@@ -60,10 +60,10 @@ pub(super) trait InstructionSet<T: Real> {
 
     /// Returns the kernel for tiles of a shape.
     ///
-    /// `by_columns` says that the values of a column of `a` are neighbors.
+    /// `by_columns` is true if the values of a column of `a` are adjacent.
     ///
     /// # Panics
-    /// When a tile is larger than the set's.
+    /// Panics if the tile is larger than the largest one of the set.
     fn select(rows: usize, vectors: usize, by_columns: bool) -> Kernel<T>
     where
         Self: Sized;
@@ -95,12 +95,12 @@ pub(super) fn of_rows<T: Real, I: InstructionSet<T>, const V: usize>(
     }
 }
 
-/// A vector register with the operations that the rule is made of. All functions are inlined into kernels.
+/// Vector register with the operations of the product's rule. All functions are inlined into kernels.
 ///
 /// # Safety
-/// Every function asks for a machine with the instructions, and pointers that are valid for the lanes they name.
+/// The machine must have the instructions, and pointers must be valid for the lanes that a function names.
 pub(super) trait Vector<T>: Copy {
-    /// Numbers in a vector.
+    /// Number of values in a vector.
     const LANES: usize;
 
     unsafe fn splat(value: T) -> Self;
@@ -172,7 +172,7 @@ pub(super) unsafe fn compute<
     }
 }
 
-/// Transposes `columns` columns into the first `lanes` places of rows of `width`.
+/// Transposes `columns` columns into the first `lanes` values of rows of `width`.
 ///
 /// Zeros follow the last column.
 ///

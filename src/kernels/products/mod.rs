@@ -1,4 +1,4 @@
-//! Matrix products in `f32` and `f64` by one written rule, which gives the same bits on every CPU.
+//! Matrix products in `f32` and `f64` by a fixed rule, which gives the same bits on every CPU.
 //!
 //! ```text
 //! blocks   n = max(1, ceil(k / 512)), each of ceil(k / n) places, the last one shorter
@@ -7,13 +7,14 @@
 //! k = 0    c = 0, or the value that is to be added to
 //! ```
 //!
-//! An entry is computed from its own row and column by a sequence of operations that depends on `k` alone. Vector width,
-//! tiles, packing, neighbors, threads and caches cannot show in it. A row of a product therefore does not depend on the
-//! other rows either: packs of clients, feature caches and test batches of any size agree. A kernel for another
-//! instruction set is right if it has these bits; the tests hold every kernel against the rule written as loops.
+//! An entry is computed from its own row and column by a sequence of operations that depends on `k` alone. Vector
+//! width, tiles, packing, other entries, threads and caches do not affect it. A row of a product therefore does not
+//! depend on the other rows either: packs of clients, feature caches and test batches of any size agree. A kernel for
+//! another instruction set is correct if it gives these bits; tests compare every kernel with the rule written as
+//! loops.
 //!
-//! Chains of at most 512 terms keep the rounding error where blocked libraries have it: below `512 * 2^-24` of the sum of
-//! sizes in `f32`.
+//! Chains of at most 512 terms keep the rounding error as small as in blocked libraries: below `512 * 2^-24` of the sum
+//! of absolute values in `f32`.
 //!
 //! | instruction set | tile (rows x values) | module |
 //! |---|---|---|
@@ -42,7 +43,7 @@ pub use view::{Matrix, Onto, Target};
 
 use crate::vectors::Vectors;
 
-/// Longest chain of fused multiply-adds.
+/// Largest length of a chain of fused multiply-adds.
 const MAX_CHAIN: usize = 512;
 
 /// Returns the block length of an inner dimension `k`; the last block may be shorter.
@@ -50,7 +51,7 @@ fn block_len(k: usize) -> usize {
     k.div_ceil(k.div_ceil(MAX_CHAIN).max(1))
 }
 
-/// Numbers that matrices are made of: `f32` and `f64`.
+/// Type of numbers in matrices: `f32` or `f64`.
 pub trait Real: Copy + 'static {
     /// Zero.
     const ZERO: Self;
@@ -58,7 +59,8 @@ pub trait Real: Copy + 'static {
     /// Runs a product with the kernels of an instruction set.
     ///
     /// # Safety
-    /// The machine has the instructions, and the pointers of the task may be read and written as its shapes and strides say.
+    /// The machine must have the instructions, and the task's pointers must be readable and writable as its shapes and
+    /// strides say.
     unsafe fn run(vectors: Vectors, task: &ProductTask<Self>);
 }
 
@@ -109,7 +111,7 @@ impl<T: Real> Target<'_, T> {
 
     /// Adds `scale * a b` at and below the diagonal.
     ///
-    /// An entry above it is either left as it was or added to as well.
+    /// Entries above it are either unchanged or added to as well.
     pub fn add_lower(self, scale: T, a: Matrix<'_, T>, b: Matrix<'_, T>) {
         self.run(Onto::Itself, scale, a, b, true);
     }
@@ -119,8 +121,10 @@ impl<T: Real> Target<'_, T> {
         self.run(onto, scale, a, b, false);
     }
 
+    /// Computes the product.
+    ///
     /// # Panics
-    /// When shapes do not agree, or values that were never written would be added to.
+    /// Panics if shapes do not agree, or uninitialized values would be added to.
     fn run(self, onto: Onto<&[T]>, scale: T, a: Matrix<'_, T>, b: Matrix<'_, T>, lower: bool) {
         assert!(
             a.rows == self.rows && b.columns == self.columns && a.columns == b.rows,
@@ -155,7 +159,7 @@ impl<T: Real> Target<'_, T> {
     }
 }
 
-/// Views `values` as memory that may lack values.
+/// Views `values` as possibly uninitialized memory.
 fn as_uninit<T>(values: &mut [T]) -> &mut [MaybeUninit<T>] {
     // SAFETY: the layout is the same, and nothing here writes anything but numbers.
     unsafe { &mut *(std::ptr::from_mut(values) as *mut [MaybeUninit<T>]) }

@@ -1,4 +1,4 @@
-//! Copies of factors in the order in which kernels read them.
+//! Packing of factors in the order in which kernels read them.
 
 use std::cell::RefCell;
 
@@ -6,10 +6,10 @@ use super::Real;
 use super::instruction_set::{InstructionSet, Vector};
 use super::view::Strided;
 
-/// Values of packed factors that a thread keeps room for until its next product: 16 MB.
+/// Largest buffer of packed factors that a thread keeps until its next product: 16 MB.
 const MAX_KEPT_BYTES: usize = 16 << 20;
 
-/// Division of a whole into parts of limited size, as even as they can be.
+/// Division of a length into parts of limited size, as even as possible.
 #[derive(Clone, Copy)]
 pub(super) struct EvenParts {
     each: usize,
@@ -33,12 +33,12 @@ impl EvenParts {
     }
 }
 
-/// Memory for packed factors: grows as it is asked for, and is kept by its thread.
+/// Memory for packed factors, which grows on demand and is kept by its thread.
 #[derive(Default)]
 struct PackingBuffer(Vec<u64>);
 
 impl PackingBuffer {
-    /// Returns room for `len` numbers that begins at a cache line.
+    /// Returns memory for `len` numbers, aligned to a cache line.
     fn room<T>(&mut self, len: usize) -> *mut T {
         let words = (len * size_of::<T>()).div_ceil(8) + 8;
         if self.0.capacity() < words {
@@ -60,7 +60,7 @@ thread_local! {
     static BUFFERS: RefCell<[PackingBuffer; 2]> = RefCell::default();
 }
 
-/// Lends `work` buffers of `left` and `right` numbers for packed factors, of any values.
+/// Calls `work` with uninitialized buffers of `left` and `right` numbers for packed factors.
 pub(super) fn with_room<T>(left: usize, right: usize, work: impl FnOnce(*mut T, *mut T)) {
     BUFFERS.with_borrow_mut(|[for_left, for_right]| {
         work(for_left.room(left), for_right.room(right));
@@ -69,10 +69,12 @@ pub(super) fn with_room<T>(left: usize, right: usize, work: impl FnOnce(*mut T, 
     });
 }
 
-/// Packs `columns` columns of a right factor into a panel of `width`: row behind row, zeros behind the last column.
+/// Packs `columns` columns of a right factor into a panel of `width`, row by row.
+///
+/// Zeros follow the last column.
 ///
 /// # Safety
-/// `inner` rows and `columns` columns can be read at `b`, and `inner * width` values written at `to`.
+/// `inner` rows and `columns` columns must be readable at `b`, and `inner * width` values writable at `to`.
 pub(super) unsafe fn pack_right<T: Real, I: InstructionSet<T>>(
     b: &Strided<T>,
     columns: usize,
@@ -103,10 +105,11 @@ pub(super) unsafe fn pack_right<T: Real, I: InstructionSet<T>>(
     }
 }
 
-/// Packs the tiles of rows of a left factor, `apart` values from each other: place behind place, in each the rows.
+/// Packs the row tiles of a left factor column by column, `apart` values from one to the next.
 ///
 /// # Safety
-/// The rows of all tiles and `inner` columns can be read at `a`, and `apart` values written at `to` for every tile.
+/// The rows of all tiles and `inner` columns must be readable at `a`, and `apart` values writable at `to` for every
+/// tile.
 pub(super) unsafe fn pack_left<T: Real>(
     a: &Strided<T>,
     tiles: EvenParts,
@@ -139,7 +142,7 @@ pub(super) unsafe fn pack_left<T: Real>(
     }
 }
 
-/// Copies columns of `R` neighbors.
+/// Copies columns of `R` adjacent values.
 #[inline(always)]
 unsafe fn copy_columns<T: Real, const R: usize>(
     from: *const T,

@@ -1,5 +1,5 @@
-//! Kernels for any CPU: loops over 16 lanes with `mul_add`, which is one instruction where the CPU has it and a correctly
-//! rounded function, some ten times slower, where it has not.
+//! Kernels for any CPU: loops over 16 lanes with `mul_add`. That is one instruction if the CPU has it, and otherwise a
+//! correctly rounded function that is some ten times slower.
 
 use super::Real;
 use super::driver::{self, ProductTask};
@@ -10,11 +10,11 @@ const LANES: usize = 16;
 /// Plain Rust, compiled for every machine of the platform.
 struct Portable;
 
-/// Plain Rust, compiled with the vectors and the fused multiply-add of AVX2: the bits of [`Portable`], sooner.
+/// Plain Rust, compiled with the vectors and fused multiply-add of AVX2: the same bits as [`Portable`], but faster.
 #[cfg(target_arch = "x86_64")]
 struct PortableInAvx2;
 
-/// Sixteen numbers.
+/// Vector of sixteen numbers.
 #[derive(Clone, Copy)]
 struct Lanes<T>([T; LANES]);
 

@@ -4,10 +4,12 @@ use std::arch::x86_64::*;
 
 use super::instruction_set::one_by_one;
 
-/// See [`InstructionSet::transpose`](super::instruction_set::InstructionSet::transpose): eight by eight values at a time.
+/// Transposes 8 x 8 values at a time.
+///
+/// See [`InstructionSet::transpose`](super::instruction_set::InstructionSet::transpose).
 ///
 /// # Safety
-/// As there, on a machine with AVX2.
+/// As for that function, on a machine with AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn transpose_f32(
     from: *const f32,
@@ -38,10 +40,12 @@ pub(super) unsafe fn transpose_f32(
     }
 }
 
-/// See [`InstructionSet::transpose`](super::instruction_set::InstructionSet::transpose): four by four values at a time.
+/// Transposes 4 x 4 values at a time.
+///
+/// See [`InstructionSet::transpose`](super::instruction_set::InstructionSet::transpose).
 ///
 /// # Safety
-/// As there, on a machine with AVX2.
+/// As for that function, on a machine with AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn transpose_f64(
     from: *const f64,
@@ -72,9 +76,9 @@ pub(super) unsafe fn transpose_f64(
     }
 }
 
-/// Returns the first places of squares of `size` that cover `inner` places.
+/// Returns the starts of squares of `size` that cover `inner` positions.
 ///
-/// The last square may cover some a second time. `None` if there is no room for one.
+/// The last square may overlap the one before. There are none if `inner` is smaller than a square.
 fn starts(inner: usize, size: usize) -> impl Iterator<Item = usize> {
     let squares = if inner < size { 0 } else { inner.div_ceil(size) };
     (0..squares).map(move |square| (square * size).min(inner - size))

@@ -1,4 +1,4 @@
-//! Views of plain buffers as matrices: strides take the place of copies and transpositions.
+//! Views of plain buffers as matrices, with strides instead of copies and transpositions.
 
 use std::mem::MaybeUninit;
 
@@ -12,7 +12,7 @@ pub struct Matrix<'a, T = f32> {
     pub(super) column_stride: usize,
 }
 
-/// First entry of a matrix and the distances between rows and between columns, in values.
+/// First entry of a matrix, and the distances between its rows and between its columns, in values.
 pub(super) struct Strided<T> {
     pub start: *const T,
     pub row_stride: isize,
@@ -20,41 +20,41 @@ pub(super) struct Strided<T> {
 }
 
 impl<'a, T> Matrix<'a, T> {
-    /// Consecutive rows of `columns` values.
+    /// Returns a view of consecutive rows of `columns` values.
     pub fn dense(data: &'a [T], rows: usize, columns: usize) -> Self {
         Matrix::strided(data, rows, columns, columns)
     }
 
-    /// Rows of `columns` values that start `row_stride` values apart.
+    /// Returns a view of rows of `columns` values that start `row_stride` values apart.
     ///
     /// # Panics
-    /// When the view does not lie inside `data`.
+    /// Panics if the view is not inside `data`.
     pub fn strided(data: &'a [T], rows: usize, columns: usize, row_stride: usize) -> Self {
         assert_inside(data.len(), rows, columns, row_stride);
         Matrix { data, rows, columns, row_stride, column_stride: 1 }
     }
 
-    /// Buffer from the first entry on.
+    /// Returns the buffer from the first entry on.
     pub fn data(&self) -> &'a [T] {
         self.data
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Values from an entry to the one below it.
+    /// Returns the distance from an entry to the one below, in values.
     pub fn row_stride(&self) -> usize {
         self.row_stride
     }
 
-    /// Values from an entry to its right neighbor.
+    /// Returns the distance from an entry to its right neighbor, in values.
     pub fn column_stride(&self) -> usize {
         self.column_stride
     }
@@ -62,7 +62,7 @@ impl<'a, T> Matrix<'a, T> {
     /// Returns `count` rows from `first` on.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// Panics if there are fewer.
     pub fn rows_from(self, first: usize, count: usize) -> Self {
         assert!(first + count <= self.rows, "rows {first} to {} of {}", first + count, self.rows);
         let start = (first * self.row_stride).min(self.data.len());
@@ -72,7 +72,7 @@ impl<'a, T> Matrix<'a, T> {
     /// Returns `count` columns from `first` on.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// Panics if there are fewer.
     pub fn columns_from(self, first: usize, count: usize) -> Self {
         self.t().rows_from(first, count).t()
     }
@@ -102,9 +102,9 @@ impl<'a, T> Matrix<'a, T> {
 pub enum Onto<R> {
     /// None: the product is written.
     Nothing,
-    /// Values of the target.
+    /// Current values of the target.
     Itself,
-    /// A row, for every row of the product.
+    /// Row that is added to every row of the product.
     Row(R),
 }
 
@@ -125,35 +125,35 @@ impl<T> Onto<&[T]> {
     }
 }
 
-/// A `(rows, columns)` view to write to; values of a row are neighbors.
+/// Writable `(rows, columns)` view. Values of a row are adjacent.
 pub struct Target<'a, T = f32> {
     pub(super) data: &'a mut [MaybeUninit<T>],
     pub(super) rows: usize,
     pub(super) columns: usize,
     pub(super) row_stride: usize,
-    /// True if the memory holds values that can be added to.
+    /// True if the memory is initialized, so that it can be added to.
     pub(super) written: bool,
 }
 
 impl<'a, T> Target<'a, T> {
-    /// Consecutive rows of `columns` values.
+    /// Returns a view of consecutive rows of `columns` values.
     pub fn dense(data: &'a mut [T], rows: usize, columns: usize) -> Self {
         Target::strided(data, rows, columns, columns)
     }
 
-    /// Rows of `columns` values that start `row_stride` values apart.
+    /// Returns a view of rows of `columns` values that start `row_stride` values apart.
     ///
     /// # Panics
-    /// When the view does not lie inside `data`.
+    /// Panics if the view is not inside `data`.
     pub fn strided(data: &'a mut [T], rows: usize, columns: usize, row_stride: usize) -> Self {
         let data = super::as_uninit(data);
         Target { written: true, ..Target::unwritten(data, rows, columns, row_stride) }
     }
 
-    /// Rows that can be set and not be added to.
+    /// Returns a view of uninitialized rows, which can be set but not added to.
     ///
     /// # Panics
-    /// When the view does not lie inside `data`, or its rows overlap.
+    /// Panics if the view is not inside `data`, or its rows overlap.
     pub fn unwritten(
         data: &'a mut [MaybeUninit<T>],
         rows: usize,
@@ -165,29 +165,31 @@ impl<'a, T> Target<'a, T> {
         Target { data, rows, columns, row_stride, written: false }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Returns true if there are values to be added to.
+    /// Returns true if the memory is initialized, so that it can be added to.
     pub fn is_written(&self) -> bool {
         self.written
     }
 
-    /// Takes the view apart, for kernels of other products: the memory and the distance between its rows.
+    /// Returns the memory and the distance between rows, for kernels of other products.
     pub fn into_memory(self) -> (&'a mut [MaybeUninit<T>], usize) {
         (self.data, self.row_stride)
     }
 }
 
+/// Checks that a view is inside its buffer.
+///
 /// # Panics
-/// When rows do not lie inside of `len` values.
+/// Panics if rows exceed `len` values.
 fn assert_inside(len: usize, rows: usize, columns: usize, row_stride: usize) {
     let end = if rows == 0 || columns == 0 { 0 } else { (rows - 1) * row_stride + columns };
     assert!(end <= len, "a {rows} x {columns} view does not fit into {len} values");

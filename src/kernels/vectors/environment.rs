@@ -1,7 +1,7 @@
 //! `FEDCAST_ARITHMETIC`: a narrower path than the widest one, for the whole process.
 //!
-//! Every path gives the same bits, so the variable is for those who check that, and for machines on which a wide path is
-//! slower than a narrow one.
+//! Every path gives the same bits. So the variable serves to check that, and machines on which a wide path is slower
+//! than a narrow one.
 
 use std::ffi::OsStr;
 
@@ -12,10 +12,10 @@ use super::Vectors;
 /// Name of the environment variable that forces a path.
 pub const VARIABLE: &str = "FEDCAST_ARITHMETIC";
 
-/// Reason why [`VARIABLE`] cannot be followed.
+/// Reason why the value of [`VARIABLE`] cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArithmeticError {
-    /// A word that names no path.
+    /// Word that names no path.
     #[error(
         "{VARIABLE}: unknown path `{word}`, expected `portable`, `avx2` or `avx512`\n  \
          help: unset it to use the widest path that this machine has (`{machine}`)"
@@ -23,10 +23,10 @@ pub enum ArithmeticError {
     Unknown {
         /// Value of the variable.
         word: String,
-        /// Widest path here.
+        /// Widest path of this machine.
         machine: Vectors,
     },
-    /// A path that needs instructions this machine lacks.
+    /// Path whose instructions this machine lacks.
     #[error(
         "{VARIABLE}: path `{word}` needs instructions that this machine lacks, its widest path is `{machine}`\n  \
          help: unset it, or ask for a narrower path; every path gives the same bits"
@@ -34,17 +34,18 @@ pub enum ArithmeticError {
     TooWide {
         /// Value of the variable.
         word: String,
-        /// Widest path here.
+        /// Widest path of this machine.
         machine: Vectors,
     },
 }
 
-/// Returns the path that a value of [`VARIABLE`] asks for on a machine whose widest path is `machine`.
+/// Returns the path that a value of [`VARIABLE`] requests, on a machine whose widest path is `machine`.
 ///
-/// No value and an empty one ask for the widest. `avx512` includes products of `bf16` where the machine has them.
+/// Without a value, or with an empty one, it is the widest. `avx512` includes products of `bf16` if the machine has
+/// them.
 ///
 /// # Errors
-/// A word that names no path, or names one that is wider than the machine.
+/// Returns an error if the value names no path, or one that is wider than the machine's.
 pub(super) fn chosen(value: Option<&OsStr>, machine: Vectors) -> Result<Vectors, ArithmeticError> {
     let word = match value {
         Some(value) if !value.is_empty() => value.to_string_lossy().into_owned(),

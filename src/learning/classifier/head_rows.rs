@@ -1,4 +1,4 @@
-//! Rows of a head: one per class, of which a client holds those of its task.
+//! Rows of a head, one per class. A client holds those of its task.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::model::{HeadKind, ModelError, Parameter, ParameterSet};
 /// Returns the parameters with a head of these rows only.
 ///
 /// # Errors
-/// When there is no head or it has fewer rows.
+/// Returns an error if there is no head or it has fewer rows.
 pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet, ModelError> {
     let mut cut = set.clone();
     for &name in HeadKind::of(set).by_row() {
@@ -33,10 +33,10 @@ pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet,
 }
 
 /// Returns `set` with its head's rows from `first` on replaced by the head of `part`. All other parameters of `part`
-/// are taken over.
+/// replace those of `set`.
 ///
 /// # Errors
-/// When the rows do not fit.
+/// Returns an error if the rows do not fit.
 pub fn with_head_rows(
     set: &ParameterSet,
     part: &ParameterSet,

@@ -1,4 +1,4 @@
-//! From parameters to a classifier: frozen, or over fresh variables.
+//! Construction of classifiers from parameters, frozen or over new variables.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use crate::model::{
     Parameter, ParameterSet, Residual, Trains, Variables, adapters_of, is_adapter,
 };
 
-/// A backbone over variables of these values.
+/// Function that copies a backbone over variables with these values.
 type OwnBackbone = fn(&Backbone, &ParameterSet) -> Result<Backbone, ModelError>;
 
-/// Predicate on names: true for variables that stay as they are.
+/// Predicate on parameter names: true for those that do not train.
 type Stays<'a> = &'a dyn Fn(&str) -> bool;
 
 impl Classifier {
-    /// Returns a classifier with everything frozen, all received head rows.
+    /// Returns a completely frozen classifier with all received head rows.
     ///
     /// # Errors
-    /// When parameters are missing or do not fit the backbone.
+    /// Returns an error if parameters are missing or do not fit the backbone.
     pub fn frozen(backbone: &Arc<Backbone>, received: &ParameterSet) -> Result<Self, ModelError> {
         Classifier::frozen_with(backbone, received, None)
     }
 
-    /// [`Classifier::frozen`] with prompts that depend on queries.
+    /// Returns [`Classifier::frozen`] with prompts that depend on queries.
     ///
     /// # Errors
-    /// When parameters are missing or do not fit the backbone.
+    /// Returns an error if parameters are missing or do not fit the backbone.
     pub fn frozen_with(
         backbone: &Arc<Backbone>,
         received: &ParameterSet,
@@ -68,11 +68,12 @@ impl Classifier {
         })
     }
 
-    /// Turns received parameters into new variables. Of the head it takes only `rows`, the classes of the current
-    /// task, so that no optimizer can move any other row.
+    /// Returns a classifier over new variables with the received values.
+    ///
+    /// Of the head it takes only `rows`, the classes of the current task, so that no optimizer can move any other row.
     ///
     /// # Errors
-    /// When parameters are missing or do not fit the backbone.
+    /// Returns an error if parameters are missing or do not fit the backbone.
     pub fn trainable(
         backbone: &Arc<Backbone>,
         received: &ParameterSet,
@@ -81,11 +82,13 @@ impl Classifier {
         Classifier::pack(backbone, vec![received.clone()], rows)
     }
 
-    /// [`Classifier::trainable`] for the members of a pack: variables hold their values one behind the
-    /// other, `(members, ..)`. The backbone itself, and a module on it, train in packs of one only.
+    /// Returns [`Classifier::trainable`] for the members of a pack.
+    ///
+    /// Variables hold the members' values stacked, `(members, ..)`. The backbone itself, and a module on it, train in
+    /// packs of one only.
     ///
     /// # Errors
-    /// When parameters are missing, do not fit the backbone, or differ in shape between members.
+    /// Returns an error if parameters are missing, do not fit the backbone, or differ in shape between members.
     pub fn pack(
         backbone: &Arc<Backbone>,
         received: Vec<ParameterSet>,
@@ -94,11 +97,12 @@ impl Classifier {
         Classifier::pack_with(backbone, received, rows, None)
     }
 
-    /// [`Classifier::pack`] with prompts that depend on queries: of their parameters the rows train that
-    /// `prompting` names.
+    /// Returns [`Classifier::pack`] with prompts that depend on queries.
+    ///
+    /// Of the prompt parameters only those rows train that `prompting` names.
     ///
     /// # Errors
-    /// As [`Classifier::pack`].
+    /// Fails as [`Classifier::pack`] does.
     pub fn pack_with(
         backbone: &Arc<Backbone>,
         received: Vec<ParameterSet>,
@@ -108,10 +112,10 @@ impl Classifier {
         Classifier::pack_normed(backbone, received, rows, prompting, BatchNormMode::Batch)
     }
 
-    /// [`Classifier::pack_with`] where a module on the backbone normalizes by `norms`.
+    /// Returns [`Classifier::pack_with`] with a choice of the moments by which a module normalizes.
     ///
     /// # Errors
-    /// As [`Classifier::pack`].
+    /// Fails as [`Classifier::pack`] does.
     pub fn pack_normed(
         backbone: &Arc<Backbone>,
         received: Vec<ParameterSet>,
@@ -122,10 +126,12 @@ impl Classifier {
         Classifier::pack_but(backbone, received, rows, prompting, norms, &|_| false)
     }
 
-    /// [`Classifier::pack_normed`] in which those factors of LoRA pairs do not train that are to stay.
+    /// Returns [`Classifier::pack_normed`] in which some factors of LoRA pairs stay frozen.
+    ///
+    /// `stays` returns true for the names of these.
     ///
     /// # Errors
-    /// As [`Classifier::pack`].
+    /// Fails as [`Classifier::pack`] does.
     pub fn pack_but(
         backbone: &Arc<Backbone>,
         received: Vec<ParameterSet>,
@@ -139,11 +145,12 @@ impl Classifier {
         Classifier::over_variables(backbone, received, rows, prompting, (own, by_batch, stays))
     }
 
-    /// [`Classifier::pack`] that evaluates: over variables, and batch norms use their running statistics. For gradients
-    /// of samples one by one.
+    /// Returns [`Classifier::pack`] in evaluation mode: batch norms use their running statistics.
+    ///
+    /// It serves gradients of single samples.
     ///
     /// # Errors
-    /// As [`Classifier::pack`].
+    /// Fails as [`Classifier::pack`] does.
     pub fn evaluating(
         backbone: &Arc<Backbone>,
         received: Vec<ParameterSet>,
@@ -224,16 +231,16 @@ impl Classifier {
         })
     }
 
-    /// Returns true if several copies of these parameters can be in one pack.
+    /// Returns true if several copies of these parameters can train in one pack.
     pub fn packs(backbone: &Backbone, set: &ParameterSet) -> bool {
         !backbone.is_in(set) && !Adjustment::is_in(set) && !Mapping::is_in(set)
     }
 
-    /// Returns this classifier, frozen, at the place of `backbone`, which is another copy. `None` if it is already
-    /// there. A place gets one copy, which lives as long as this one.
+    /// Returns a frozen copy of this classifier on the device of `backbone`, another copy of its backbone. `None` if it
+    /// is already there. Each device gets one copy, which lives as long as this classifier.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn copy_at(&self, backbone: &Arc<Backbone>) -> Result<Option<Arc<Self>>, ModelError> {
         let place = backbone.place();
         if self.backbone.place().same(place) {
@@ -251,7 +258,7 @@ impl Classifier {
     }
 }
 
-/// Returns the networks between features and rows that a set holds; their residual is the usual one.
+/// Returns the module between features and head rows, if the set has one, with the default residual.
 fn adjustment(
     set: &ParameterSet,
     trains: Trains,
@@ -264,7 +271,7 @@ fn adjustment(
     Adjustment::new(set, Residual::Identity, trains, by_batch, device).map(Some)
 }
 
-/// Returns the prefix prompts of all samples, where there are any.
+/// Returns the prefix prompts that are the same for all samples, if there may be any.
 fn prompts(set: &ParameterSet, any: bool) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
     set.iter().filter(move |(name, _)| any && is_prompt(name))
 }

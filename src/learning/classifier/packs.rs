@@ -1,4 +1,4 @@
-//! Passes over the samples of a pack: each member on its own samples.
+//! Passes over the samples of a pack, in which each member computes only its own samples.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::model::{Adaptation, Dropout, FrozenPart, InputHook, ops};
 /// Outputs of a pass over the samples of a pack.
 #[derive(Clone, Debug)]
 pub struct PackOutputs {
-    /// `(b, d)`.
+    /// Features, `(b, d)`.
     pub features: Tensor,
-    /// `(members)`.
+    /// Loss of each member, `(members)`.
     pub losses: Tensor,
 }
 
 /// Outputs of a pass over the samples of a pack before any loss.
 #[derive(Clone, Debug)]
 pub struct PackLogits {
-    /// `(b, d)`.
+    /// Features, `(b, d)`.
     pub features: Tensor,
     /// Logits on the rows of the classifier, `(b, rows)`.
     pub logits: Tensor,
@@ -30,11 +30,12 @@ pub struct PackLogits {
 }
 
 impl Classifier {
-    /// Returns each member's [`batch_loss`](Classifier::batch_loss) on its own samples, `(members)`. `dropout` is for
-    /// its adapters, or its module.
+    /// Returns each member's [`batch_loss`](Classifier::batch_loss) on its own samples, `(members)`.
+    ///
+    /// `dropout` applies to its adapters, or its module.
     ///
     /// # Errors
-    /// When a label is not among the rows, or there are more or fewer members.
+    /// Returns an error if a label is not among the rows, or the number of members differs.
     pub fn pack_losses(
         &self,
         step: &PackBatch,
@@ -44,10 +45,10 @@ impl Classifier {
         Ok(self.pack_outputs(step, device, dropout)?.losses)
     }
 
-    /// Features `(b, d)` of the samples of a pack.
+    /// Returns features `(b, d)` of the samples of a pack.
     ///
     /// # Errors
-    /// When the batch does not fit the backbone.
+    /// Returns an error if the batch does not fit the backbone.
     pub fn pack_features(
         &self,
         step: &PackBatch,
@@ -58,11 +59,10 @@ impl Classifier {
         self.adapted_features(&step.batch, device, &adaptation)
     }
 
-    /// Returns [`batch_features`](Classifier::batch_features) and observes the inputs of the linear layers. For
-    /// blocks that nothing froze.
+    /// Returns [`batch_features`](Classifier::batch_features); a tap observes inputs of linear layers.
     ///
     /// # Errors
-    /// When the batch does not fit the backbone, and those of the tap.
+    /// Returns an error if the batch does not fit the backbone, or the tap fails.
     pub fn tapped_features(
         &self,
         batch: &Batch,
@@ -74,11 +74,11 @@ impl Classifier {
         self.adapted_features(batch, device, &Adaptation { hook: Some(hook), ..adaptation })
     }
 
-    /// Returns [`pack_features`](Classifier::pack_features) from these `pixels` of the samples. `tokens` `(b, n, d)`
-    /// are behind the patches from the first block on.
+    /// Returns [`pack_features`](Classifier::pack_features) of other `pixels`. `tokens` `(b, n, d)` are appended to the
+    /// patches from the first block on.
     ///
     /// # Errors
-    /// When pixels or tokens do not fit the backbone.
+    /// Returns an error if pixels or tokens do not fit the backbone.
     pub fn pack_features_with(
         &self,
         step: &PackBatch,
@@ -97,10 +97,10 @@ impl Classifier {
         Ok(self.backbone.features(pixels, &adaptation)?)
     }
 
-    /// [`pack_losses`](Classifier::pack_losses) with the features they come from.
+    /// Returns [`pack_losses`](Classifier::pack_losses) together with the features they come from.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`pack_losses`](Classifier::pack_losses) does.
     pub fn pack_outputs(
         &self,
         step: &PackBatch,
@@ -114,7 +114,7 @@ impl Classifier {
     /// per sample.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`pack_losses`](Classifier::pack_losses) does.
     pub fn labeled_outputs(
         &self,
         step: &PackBatch,
@@ -133,10 +133,10 @@ impl Classifier {
         Ok(PackOutputs { features, losses })
     }
 
-    /// Logits of the samples of a pack, for losses of their own.
+    /// Returns logits of the samples of a pack, for losses that differ from the cross-entropy.
     ///
     /// # Errors
-    /// When the batch does not fit the network, or there are more or fewer members.
+    /// Returns an error if the batch does not fit the network, or the number of members differs.
     pub fn pack_logits(
         &self,
         step: &PackBatch,

@@ -1,4 +1,4 @@
-//! The LoRA pairs of a classifier: frozen, or the last of every place over variables.
+//! LoRA pairs of a classifier: all frozen, or the last one at every layer over variables.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) fn frozen(set: &ParameterSet, device: &Device) -> Result<Blocks, Mode
     loras_of(factors)
 }
 
-/// Returns the pairs of a pack. The last at every place trains, except for factors that are to stay.
+/// Returns the pairs of a pack. The last one at every layer trains, except for factors named by `stays`.
 pub(super) fn trainable(
     stacked: &ParameterSet,
     members: usize,

@@ -1,18 +1,18 @@
-//! The prefix prompt that several methods train: names, shapes, start values.
+//! Prefix prompt that several methods train: names, shapes, initial values.
 
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// Returns the name of the prefix prompt of a block; names sort as blocks do.
+/// Returns the name of the prefix prompt of a block. Names sort in the order of blocks.
 pub fn prompt_name(block: usize) -> String {
     format!("prompt.{block:02}")
 }
 
-/// A prefix prompt for the first blocks of a backbone.
+/// Shape of a prefix prompt for the first blocks of a backbone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PromptShape {
-    /// Blocks that have one, from block 0 on.
+    /// Number of blocks with a prompt, from block 0 on.
     pub blocks: usize,
     /// Rows per block, half of them keys and half values; even.
     pub length: usize,
@@ -21,13 +21,14 @@ pub struct PromptShape {
 }
 
 impl PromptShape {
-    /// Returns names and shapes, in order of blocks.
+    /// Returns names and shapes of the parameters, in order of blocks.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         (0..self.blocks).map(|j| (prompt_name(j), vec![self.length, self.dim])).collect()
     }
 
-    /// Start values: normal with this standard deviation, or zeros for 0. Block `j` draws at
-    /// `key.step(1 + j)`; step 0 is the head's.
+    /// Returns initial values: normal with this standard deviation, or zeros if it is 0.
+    ///
+    /// Block `j` draws at `key.step(1 + j)`; step 0 is the head's.
     pub fn initial_parameters(&self, deviation: f32, key: StreamKey) -> ParameterSet {
         let parameter = |block: usize| {
             let mut values = vec![0.0; self.length * self.dim];

@@ -1,4 +1,4 @@
-//! Trained values as parameters again: by member, at the places of the received ones.
+//! Conversion of trained variables back to parameters, for each member of a pack.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::learning::prompting::is_prompt;
 use crate::model::{ModelError, Parameter, ParameterSet, is_lora};
 
 impl Classifier {
-    /// Returns the flat range of a variable's values among those of the whole parameter.
+    /// Returns the flat range that a variable's values take within the complete parameter.
     pub fn place_of(&self, name: &str) -> Option<Range<usize>> {
         let whole = self.received[0].get(name)?;
         let (_, variable) = self.variables.iter().find(|(own, _)| &**own == name)?;
@@ -25,24 +25,24 @@ impl Classifier {
     fn trained_rows(&self, name: &str, whole: &Parameter) -> Range<usize> {
         match &self.pool {
             Some(pool) if is_prompt(name) => pool.prompting().trained(name, whole.shape[0]),
-            // The last of several pairs.
+            // Only the last of several LoRA pairs trains.
             _ if is_lora(name) => whole.rows() - 1..whole.rows(),
             _ => self.rows.clone(),
         }
     }
 
-    /// Returns everything received, with the trained values as they are now; of a pack, the first member's.
+    /// Returns all received parameters with the current trained values. In a pack, they are the first member's.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         Ok(self.pack_parameters()?.swap_remove(0))
     }
 
-    /// Returns everything that each member received, with the trained values as they are now.
+    /// Returns each member's received parameters with the current trained values.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn pack_parameters(&self) -> Result<Vec<ParameterSet>, ModelError> {
         let mut results = self.received.clone();
         for (name, variable) in &self.variables {

@@ -1,4 +1,4 @@
-//! The best samples of every class, under one budget.
+//! Best samples of every class, under one budget for all classes.
 
 use std::collections::BTreeMap;
 
@@ -29,27 +29,27 @@ impl Quota {
     }
 }
 
-/// Samples by head row, the best of each first.
+/// Samples by head row, the best of each class first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByClass {
     rows: BTreeMap<u32, Vec<u32>>,
 }
 
 impl ByClass {
-    /// Sets the samples of a class, the best first; a class without any is not known.
+    /// Sets the samples of a class, the best first. A class without samples is not stored.
     pub fn insert(&mut self, row: u32, samples: Vec<u32>) {
         if !samples.is_empty() {
             self.rows.insert(row, samples);
         }
     }
 
-    /// Keeps the first `count` of every class.
+    /// Keeps only the first `count` samples of every class.
     pub fn cut(&mut self, count: usize) {
         self.rows.values_mut().for_each(|samples| samples.truncate(count));
         self.rows.retain(|_, samples| !samples.is_empty());
     }
 
-    /// Classes with their samples, by row.
+    /// Returns the classes with their samples, in order of head rows.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
         self.rows.iter().map(|(row, samples)| (*row, samples.as_slice()))
     }
@@ -77,7 +77,7 @@ impl ByClass {
     }
 }
 
-/// Rows in the meta, the samples of each as a tensor.
+/// The metadata holds the rows, a tensor the samples of each.
 impl SavedField for ByClass {
     fn save_field(&self, into: &mut Saving) {
         into.meta.u32s(&self.rows.keys().copied().collect::<Vec<_>>());

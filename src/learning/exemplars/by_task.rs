@@ -6,8 +6,10 @@ use crate::data::Shard;
 use crate::quantity::TaskId;
 use crate::wire::{Kind, Loading, Saved, SavedField, Saving, WireError};
 
-/// A client's samples by task. The state names samples by their index in the data set; what a client would keep are
-/// the samples themselves, and these are what [`bytes`](ByTask::bytes) counts.
+/// Samples that a client keeps, by task.
+///
+/// The state stores indices into the data set, but [`bytes`](ByTask::bytes) counts the samples themselves, which a real
+/// client would have to keep.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ByTask {
     /// Bytes of one sample.
@@ -35,13 +37,13 @@ impl ByTask {
         old
     }
 
-    /// Bytes of all samples.
+    /// Returns the bytes of all kept samples.
     pub fn bytes(&self) -> u64 {
         self.sample_bytes * self.tasks.values().map(|samples| samples.len() as u64).sum::<u64>()
     }
 }
 
-/// Tasks in the meta, the samples of each as a tensor.
+/// The metadata holds the tasks, a tensor the samples of each.
 impl SavedField for BTreeMap<TaskId, Shard> {
     fn save_field(&self, into: &mut Saving) {
         into.meta.u32s(&self.keys().map(|task| u32::from(task.0)).collect::<Vec<_>>());

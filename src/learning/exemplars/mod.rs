@@ -1,4 +1,4 @@
-//! Samples that a client keeps, and what it remembers of them.
+//! Samples that a client keeps, and the data it stores with them.
 //!
 //! | what | which samples | budget | who |
 //! |---|---|---|---|

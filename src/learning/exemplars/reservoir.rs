@@ -1,18 +1,18 @@
-//! A uniform part of a stream of samples.
+//! Reservoir sampling of a stream of samples.
 
 use crate::data::Shard;
 use crate::wire::{Kind, Loading, NamedTensor, SavedField, Saving, WireError};
 
-/// A sample, and what a model once said of it.
+/// Sample with the logits that a model once gave it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BufferedSample {
     /// Its index in the data set.
     pub sample: u32,
-    /// Logits, of the head rows from 0 on; none where nothing was noted.
+    /// Logits of the head rows from 0 on; empty if none were stored.
     pub logits: Vec<f32>,
 }
 
-/// Uniform sample of a stream: of `n` samples offered each is kept with probability `capacity / n`.
+/// Uniform sample of a stream: each of `n` samples offered is kept with probability `capacity / n`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reservoir {
     slots: Vec<BufferedSample>,
@@ -20,8 +20,8 @@ pub struct Reservoir {
 }
 
 impl Reservoir {
-    /// Offers the next sample of the stream. It takes a free place while there is one, later the place that `draw`
-    /// gives, which is uniform below its argument, if there is such a place.
+    /// Offers the next sample of the stream. It takes a free slot if there is one. Otherwise it replaces the sample in
+    /// the slot that `draw` returns, uniform below its argument, if there is such a slot.
     pub fn offer(&mut self, capacity: usize, new: BufferedSample, draw: impl FnOnce(u64) -> u64) {
         let before = self.offered;
         self.offered += 1;
@@ -36,28 +36,28 @@ impl Reservoir {
         }
     }
 
-    /// Samples ever offered.
+    /// Returns the number of samples ever offered.
     pub fn offered(&self) -> u64 {
         self.offered
     }
 
-    /// Returns the stored samples, by place.
+    /// Returns the stored samples, by slot.
     pub fn slots(&self) -> &[BufferedSample] {
         &self.slots
     }
 
-    /// Returns the stored samples mutably, so that new logits can be noted.
+    /// Returns the stored samples mutably, so that their logits can be updated.
     pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut BufferedSample> {
         self.slots.iter_mut()
     }
 
-    /// Returns the samples that it holds, by place.
+    /// Returns the indices of the stored samples, by slot.
     pub fn samples(&self) -> Shard {
         self.slots.iter().map(|slot| slot.sample).collect()
     }
 }
 
-/// Samples, how many logits each has, and the logits.
+/// The metadata holds the samples and the number of logits of each, a tensor the logits.
 impl SavedField for Reservoir {
     fn save_field(&self, into: &mut Saving) {
         into.meta.u64(self.offered);

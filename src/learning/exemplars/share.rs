@@ -10,13 +10,15 @@ use std::ops::Range;
 use crate::learning::Herding;
 use crate::numerics::share::least_share_of;
 
-/// Samples kept of a class of `samples`: `ceil(share * samples)`.
+/// Returns the number of samples kept of a class of `samples`: `ceil(share * samples)`.
 pub fn kept(samples: usize, share: f64) -> usize {
     least_share_of(samples, share).min(samples)
 }
 
-/// Returns the samples of a shard that are kept, ascending: of every head row the first ones of its order. `labels`
-/// are the head rows of `shard`, `features` `(samples, dim)` belong to them; only `rows` are looked at.
+/// Returns the samples of a shard that are kept, ascending: the first ones of every head row in its order of merit.
+///
+/// `labels` are the head rows of `shard`, and `features` `(samples, dim)` belong to its samples; only classes in `rows`
+/// are considered.
 pub fn exemplars(
     rule: Herding,
     share: f64,

@@ -1,13 +1,13 @@
-//! The canonical blocks of a split.
+//! Canonical blocks of a split.
 //!
 //! A block is the unit that is computed, checked and written at once: for every class its samples in index order, cut
-//! in chunks of [`BLOCK`]. Samples of a class are requested together, in a task and by its clients. The batches do
-//! not depend on who requests first, so that on a GPU, too, where bits depend on the batch around a sample, workers
-//! and clients change nothing.
+//! in chunks of [`BLOCK`]. Samples of a class are usually requested together, in a task and by its clients. The batches
+//! do not depend on who requests first. So the number of workers and clients changes no result, even on a GPU, where
+//! bits depend on the batch around a sample.
 
 use crate::data::Split;
 
-/// Samples in a block; the last one of a class may be smaller. Part of every key.
+/// Samples in a block; the last block of a class may be smaller. The size is part of every key.
 pub const BLOCK: usize = 32;
 
 /// Division of a split into blocks.
@@ -17,7 +17,7 @@ pub(super) struct Blocks {
     samples: Vec<u32>,
     /// Start of each block in `samples`, and the end.
     starts: Vec<usize>,
-    /// Block and row in it of every sample.
+    /// Block and row within it of every sample.
     places: Vec<(u32, u32)>,
 }
 
@@ -46,17 +46,17 @@ impl Blocks {
         &self.samples[self.starts[block]..self.starts[block + 1]]
     }
 
-    /// Samples before a block.
+    /// Returns the number of samples before a block.
     pub fn start(&self, block: usize) -> usize {
         self.starts[block]
     }
 
-    /// Samples of all blocks.
+    /// Returns the number of samples in all blocks.
     pub fn total(&self) -> usize {
         self.samples.len()
     }
 
-    /// Block and row in it of a sample.
+    /// Returns the block of a sample and its row within it.
     pub fn place(&self, sample: u32) -> (usize, usize) {
         let (block, row) = self.places[sample as usize];
         (block as usize, row as usize)

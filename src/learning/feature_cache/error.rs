@@ -1,14 +1,15 @@
-//! Errors of a cache in a file.
+//! Errors of caches in files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A cache folder or file that the operating system refuses, for example because the disk is full. A
-/// damaged file is no error: what it held is computed again.
+/// Failed operation on a cache folder or file, for example because the disk is full.
+///
+/// A damaged file is no error: its content is computed again.
 #[derive(Debug, thiserror::Error)]
 #[error("feature cache {}: cannot {action}: {source}. {}", path.display(), advice(source))]
 pub struct CacheError {
-    /// The folder or file.
+    /// Folder or file.
     pub path: PathBuf,
     /// Attempted action.
     pub action: &'static str,

@@ -20,7 +20,7 @@ pub struct CacheFigures {
 }
 
 impl CacheFigures {
-    /// Both together.
+    /// Returns the sums of both.
     pub fn plus(self, other: CacheFigures) -> CacheFigures {
         CacheFigures {
             computed: self.computed + other.computed,

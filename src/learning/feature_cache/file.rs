@@ -5,13 +5,13 @@
 //! map      per block the checksum of its values; zeros: not yet written  32 bytes each
 //! values   the blocks one behind the other, f32 little endian            from the next page on
 //! ```
-//! A block counts only when its values have the checksum of the map, so a process that is killed while
-//! it writes leaves a block that is computed again, no more. Several processes may share a file: one
-//! writes at a time (an advisory lock), and equal keys mean equal values.
+//! A block is valid only if its values have the checksum in the map, so a process that is killed while it writes leaves
+//! at most a block that is computed again. Several processes may share a file: one writes at a time (an advisory lock),
+//! and equal keys mean equal values.
 //!
-//! A run reads a row many times, and other programs can change or cut the file meanwhile. So a checksum of
-//! every row is kept in memory from when its block was found whole or written, and each row that is
-//! read is compared with it: a run ends with an error sooner than with other numbers.
+//! A run reads a row many times, and other programs may change or truncate the file meanwhile. So a checksum of every
+//! row stays in memory after its block was validated or written, and each row that is read is compared with it: a run
+//! rather ends with an error than with wrong numbers.
 
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
@@ -30,33 +30,33 @@ const HEADER: usize = 128;
 const SUM: usize = blake3::OUT_LEN;
 const PAGE: usize = 4096;
 
-/// A name of this program's own: the folder may be anybody's.
+/// Name specific to this program, as the folder may hold other files.
 const LOCK: &str = "fedcast-features.lock";
 
-/// The values of one store.
+/// File with the values of one store.
 #[derive(Debug)]
 pub(super) struct CacheFile {
     path: PathBuf,
-    /// One writer of this process; the lock on the file keeps other processes out.
+    /// File to write to, by one thread at a time; the lock file excludes other processes.
     file: Mutex<File>,
-    /// File to read from; the other one moves its position.
+    /// Separate handle to read from, as writing moves the position of the other one.
     source: File,
-    /// CRC-32C of every row that was found whole or written here, in the order of the file.
+    /// CRC-32C of every row that was validated or written here, in file order.
     rows: Box<[AtomicU32]>,
-    /// Values per sample.
+    /// Number of values per sample.
     row: usize,
-    /// Offset of the values.
+    /// Offset of the values in the file, in bytes.
     data: usize,
 }
 
-/// A file that is ready, and what was wrong with the one before it.
+/// File that is ready for use, and the damage of the one it replaces.
 pub(super) struct Opened {
     pub file: CacheFile,
     pub notice: Option<String>,
 }
 
 impl CacheFile {
-    /// Opens `folder/name`, or makes it where it is not there or not intact.
+    /// Opens `folder/name`, or creates it if it is missing or not intact.
     pub fn open(
         folder: &Path,
         name: &str,
@@ -70,7 +70,7 @@ impl CacheFile {
         let length = data + 4 * row * blocks.total();
         let header = header(key, blocks, row);
 
-        // Two processes that find no file must not both make one.
+        // Two processes that find no file must not both create one.
         let lock = folder.join(LOCK);
         let guard = Disk::default().lock_file(&lock);
         let guard = guard.and_then(|file| file.lock().map(|()| file));
@@ -107,12 +107,12 @@ impl CacheFile {
                 self.mark(blocks, block, &values);
                 BlockState::Whole
             }
-            // A file that was cut is damaged, too.
+            // A truncated file is damaged, too.
             Ok(()) | Err(_) => BlockState::Damaged,
         }
     }
 
-    /// Notes what the rows of a block must be whenever they are read.
+    /// Stores the checksums that the rows of a block must have whenever they are read.
     fn mark(&self, blocks: &Blocks, block: usize, values: &[u8]) {
         let marks = &self.rows[blocks.start(block)..];
         for (row, mark) in values.chunks_exact(4 * self.row).zip(marks) {
@@ -120,7 +120,7 @@ impl CacheFile {
         }
     }
 
-    /// Writes a block: first its values, then the checksum that makes it count.
+    /// Writes a block: first its values, then the checksum that makes it valid.
     pub fn put(&self, blocks: &Blocks, block: usize, values: &[f32]) -> Result<(), CacheError> {
         let range = self.range(blocks, block);
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -145,10 +145,10 @@ impl CacheFile {
         Ok(())
     }
 
-    /// Appends one row of a block that is whole.
+    /// Appends one row of a valid block.
     ///
     /// # Errors
-    /// A file that another program changed or cut since.
+    /// Returns an error if another program has changed or truncated the file since.
     pub fn read(
         &self,
         blocks: &Blocks,
@@ -182,12 +182,12 @@ impl CacheFile {
     }
 }
 
-/// The state of a block in the file.
+/// State of a block in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockState {
     Empty,
     Whole,
-    /// Its values are not what the checksum says.
+    /// Values that do not match their checksum.
     Damaged,
 }
 
@@ -236,7 +236,7 @@ fn intact(path: &Path, length: usize, header: &[u8]) -> io::Result<CacheFileStat
     })
 }
 
-/// Makes a new file with no block, put in place as a whole.
+/// Creates a new file without blocks, and moves it into place when it is complete.
 fn make(path: &Path, length: usize, header: &[u8]) -> Result<(), CacheError> {
     let fresh = path.with_extension("new");
     let write = || -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Key behind the name of a cache file: everything that its values depend on.
+//! Key that names a cache file: everything on which its values depend.
 
 use candle_core::DType;
 
@@ -8,17 +8,17 @@ use crate::learning::LearningError;
 use crate::model::ops::Precision;
 use crate::model::{Backbone, BackboneConfig, DeviceSpec, FROZEN_BATCH, FrozenPart};
 
-/// Raised when the values or the layout of a file change their meaning.
+/// Version of the format, raised when values or layout of a file change their meaning.
 pub(super) const FORMAT: u32 = 3;
 
-/// A network as far as its values go. Workers on several devices have one each, all equal.
+/// Part of the key for a network's values. Workers on several devices have equal ones.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NetworkKey {
     config: BackboneConfig,
     weights: blake3::Hash,
     compute: DType,
     products: Precision,
-    /// GPUs round otherwise: a run on a CPU never reads their values.
+    /// True on GPUs, which round differently: a run on a CPU never reads their values.
     on_gpu: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Hash of all of it.
+    /// Returns the hash of all inputs.
     pub fn key(&self) -> Result<blake3::Hash, LearningError> {
         let mut hasher = blake3::Hasher::new();
         let mut part = |name: &str, bytes: &[u8]| {

@@ -1,9 +1,9 @@
-//! Never computing what is frozen twice.
+//! Cache of frozen features, so that none is computed twice.
 //!
-//! A head-only method asks for the features of the same frozen network on the same images in every epoch of
-//! every round; so does every evaluation of such a method. Here they are computed once per sample. The same
-//! holds for the blocks below the first adapted one of a prompted transformer. Both need a transform
-//! that draws nothing: an augmented image is another image every time.
+//! A head-only method asks for the features of the same frozen network on the same images in every epoch of every
+//! round; so does every evaluation of such a method. Here they are computed once per sample. The same holds for the
+//! blocks below the first adapted one of a prompted transformer. Both need a deterministic transform: an augmented
+//! image differs every time.
 //!
 //! ```text
 //! FeatureCache           one per run: memory, a folder of files, or off
@@ -63,24 +63,24 @@ use crate::model::{Backbone, FrozenPart};
 /// Storage place of cached values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
-    /// Nowhere: everything is computed per batch, to the same bits.
+    /// Nowhere: everything is computed per batch, with the same bits.
     Off,
     /// Memory, for this run.
     #[default]
     Memory,
     /// Files that later runs read, too.
     File {
-        /// The folder; made where it is not there.
+        /// Folder, created if it is missing.
         folder: PathBuf,
-        /// Version and arithmetic of the program: another one finds other files.
+        /// Version and arithmetic of the program. Each has separate files.
         program: String,
     },
 }
 
-/// Most bytes of one store by default: the features of 1.3 million samples of width 192.
+/// Default limit of one store, in bytes: the features of 1.3 million samples of width 192.
 const LIMIT: u64 = 1_000_000_000;
 
-/// The stores of a run. Shared by all workers.
+/// Feature stores of a run, shared by all workers.
 #[derive(Debug)]
 pub struct FeatureCache {
     place: Storage,
@@ -91,26 +91,26 @@ pub struct FeatureCache {
 }
 
 impl Default for FeatureCache {
-    /// Features and token streams in memory.
+    /// Returns a cache of features and token streams in memory.
     fn default() -> FeatureCache {
         FeatureCache::new(Storage::Memory, LIMIT, true)
     }
 }
 
 impl FeatureCache {
-    /// Returns a cache whose stores take at most `limit` bytes each, in memory or on disk. Larger ones are not made.
-    /// If `tokens`, streams of tokens are kept in addition to features.
+    /// Returns a cache whose stores take at most `limit` bytes each, in memory or on disk. Larger stores are not
+    /// created. If `tokens` is true, streams of tokens are stored in addition to features.
     pub fn new(place: Storage, limit: u64, tokens: bool) -> FeatureCache {
         let (stores, notices) = (Mutex::default(), Mutex::default());
         FeatureCache { place, limit, tokens, stores, notices }
     }
 
-    /// Returns the store of a split under a transform, empty when it is new. `None` where nothing is kept: the cache
-    /// is off, the transform draws, nothing is frozen, or the store would be too large. Of plain pixels nothing is
-    /// kept either, for nothing is computed.
+    /// Returns the store of a split under a transform, empty when it is new. `None` if nothing is cached: the cache is
+    /// off, the transform is random, nothing is frozen, or the store would be too large. Plain pixels are not cached
+    /// either, as nothing is computed from them.
     ///
     /// # Errors
-    /// A cache file that cannot be made or opened.
+    /// Returns an error if a cache file cannot be created or opened.
     pub fn store(
         &self,
         backbone: &Backbone,
@@ -181,7 +181,7 @@ impl FeatureCache {
         stores.iter().map(|store| store.figures()).fold(CacheFigures::default(), CacheFigures::plus)
     }
 
-    /// Samples of all stores, computed or not.
+    /// Returns the number of samples in all stores, computed or not.
     pub fn samples(&self) -> u64 {
         let stores = self.stores.lock();
         stores.iter().map(|store| store.samples()).sum()

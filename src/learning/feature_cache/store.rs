@@ -1,4 +1,4 @@
-//! The features of one split under one transform, computed block by block, each once.
+//! Features of one split under one transform, computed block by block and each block once.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::data::{DataError, SampleRows, Split, Transform};
 use crate::learning::LearningError;
 use crate::model::{Backbone, FrozenPart};
 
-/// Source of stored values: the frozen part and the samples.
+/// Source of stored values: the frozen part, the samples and their transform.
 #[derive(Clone, Debug)]
 pub(super) struct FeatureSource {
     pub network: NetworkKey,
@@ -25,7 +25,7 @@ pub(super) struct FeatureSource {
     pub part: FrozenPart,
 }
 
-/// Extents of what is kept of one sample.
+/// Returns the shape of the stored values of one sample.
 pub(super) fn row_shape(backbone: &Backbone, part: FrozenPart) -> Vec<usize> {
     match (part, backbone.vit()) {
         (FrozenPart::Below(_), Some(vit)) => vec![vit.config().tokens(), vit.config().dim],
@@ -64,13 +64,13 @@ pub struct FeatureStore {
     shape: Vec<usize>,
     blocks: Blocks,
     kept: Vec<OnceLock<StoreEntry>>,
-    /// `None`: values stay in memory.
+    /// File with the values; `None` keeps them in memory.
     file: Option<CacheFile>,
-    /// Blocks that a thread computes at the moment.
+    /// Blocks that a thread is computing.
     busy: Mutex<BTreeSet<usize>>,
     done: Condvar,
     figures: Mutex<CacheFigures>,
-    /// Rows handed out; apart, for it is counted at every one.
+    /// Number of rows read, kept separately as it changes with every read.
     read: AtomicU64,
 }
 
@@ -94,11 +94,11 @@ impl FeatureStore {
         }
     }
 
-    /// Makes sure that the rows of these samples can be read. It computes missing ones with `backbone`, which is the
-    /// network the store was made for.
+    /// Makes sure that the rows of these samples can be read. Missing ones are computed with `backbone`, which must
+    /// equal the network of the store.
     ///
     /// # Errors
-    /// A sample that cannot be read, a network that refuses it, a file that cannot be written.
+    /// Returns an error if a sample cannot be read, the network fails, or a file cannot be written.
     pub fn fill(
         &self,
         backbone: &Backbone,
@@ -111,11 +111,11 @@ impl FeatureStore {
         self.fill_with(&rows, device, samples)
     }
 
-    /// Runs [`fill`](FeatureStore::fill) with a function from a batch of pixels to rows. For networks that are more
-    /// than a backbone.
+    /// Runs [`fill`](FeatureStore::fill) with a function from a batch of pixels to rows. It serves networks that are
+    /// more than a backbone.
     ///
     /// # Errors
-    /// The same, and those of `rows`.
+    /// Fails as [`fill`](FeatureStore::fill) does, or if `rows` fails.
     pub fn fill_with<E: From<LearningError>>(
         &self,
         rows: &impl Fn(&Tensor) -> Result<Tensor, E>,
@@ -127,7 +127,7 @@ impl FeatureStore {
         while !missing.is_empty() {
             if let Some(claim) = self.claim_or_wait(&missing) {
                 let kept = self.make(rows, device, claim.block)?;
-                // No other thread sets it: the block was claimed.
+                // No other thread sets it, as the block is claimed.
                 let _ = self.kept[claim.block].set(kept);
             }
             missing.retain(|block| !self.has(*block));
@@ -153,10 +153,11 @@ impl FeatureStore {
         self.kept[block].get().is_some()
     }
 
-    /// Claims the first missing block that no thread computes; `None` after another one is finished.
+    /// Claims the first missing block that no thread computes. If there is none, waits until another thread has
+    /// finished one, and returns `None`.
     fn claim_or_wait(&self, missing: &[usize]) -> Option<Claim<'_>> {
         let mut busy = self.busy();
-        // A block is kept before it ceases to be busy.
+        // A block is stored before it leaves `busy`, so one of the two is always true.
         if let Some(&block) = missing.iter().find(|b| !busy.contains(b) && !self.has(**b)) {
             busy.insert(block);
             return Some(Claim { store: self, block });
@@ -208,7 +209,7 @@ impl FeatureStore {
     }
 }
 
-/// A block being computed; given up also when that fails.
+/// Claim to a block that is being computed. It ends when dropped, also after a failure.
 struct Claim<'a> {
     store: &'a FeatureStore,
     block: usize,

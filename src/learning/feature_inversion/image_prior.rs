@@ -1,4 +1,4 @@
-//! Forms in which an attacker looks for an image.
+//! Parametrizations of the image that an attacker optimizes.
 
 use candle_core::{Device, Tensor, Var};
 use clap::ValueEnum;
@@ -8,7 +8,7 @@ use crate::model::{GeneratorForm, ImageGenerator, ImageGeneratorConfig, ops};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// Form in which an image is looked for.
+/// Parametrization of the image that is optimized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImagePrior {
     /// Output of an untrained convolutional network for fixed noise (Ulyanov et al. 2018).
@@ -17,7 +17,7 @@ pub enum ImagePrior {
     Pixels,
 }
 
-/// Channels of the network that makes an image, in front of its last two convolutions and its last one.
+/// Channels of the network that makes an image, before its last two convolutions and its last one.
 const WIDTHS: [usize; 2] = [64, 32];
 
 /// Width of the noise that the network maps to an image.
@@ -26,7 +26,7 @@ const LATENT: usize = 64;
 /// Standard deviation of the logits of pixels that start as noise.
 const NOISE: f32 = 0.1;
 
-/// An image over variables, in `[0, 1]`.
+/// Image in `[0, 1]` over variables.
 pub(super) struct PriorImage {
     source: PriorSource,
 }
@@ -37,7 +37,7 @@ enum PriorSource {
 }
 
 impl PriorImage {
-    /// Returns an image of `[channels, side, side]` at its start.
+    /// Returns the initial image of `[channels, side, side]`.
     pub fn new(
         prior: ImagePrior,
         [channels, height, width]: [usize; 3],
@@ -53,7 +53,7 @@ impl PriorImage {
             }
             ImagePrior::Network => {
                 let [width, last] = WIDTHS;
-                // The image begins with 4 to 8 pixels on a side.
+                // The network starts with an image of 4 to 8 pixels on a side.
                 let upsamplings = (height / 4).max(1).ilog2() as usize;
                 let config = ImageGeneratorConfig {
                     latent: LATENT,
@@ -73,7 +73,7 @@ impl PriorImage {
         Ok(PriorImage { source })
     }
 
-    /// Returns everything that moves.
+    /// Returns all variables to optimize.
     pub fn variables(&self) -> Vec<Var> {
         match &self.source {
             PriorSource::Pixels(logits) => vec![logits.clone()],
@@ -81,10 +81,10 @@ impl PriorImage {
         }
     }
 
-    /// Returns the image as it is now, `(1, channels, side, side)` in `[0, 1]`.
+    /// Returns the current image, `(1, channels, side, side)` in `[0, 1]`.
     pub fn image(&self) -> Result<Tensor, LearningError> {
         match &self.source {
-            // The logistic function.
+            // The logistic function, by the hyperbolic tangent.
             PriorSource::Pixels(logits) => {
                 Ok(((ops::tanh(&(logits.as_tensor() * 0.5)?)? + 1.0)? * 0.5)?)
             }

@@ -1,12 +1,12 @@
-//! LPIPS of two images: the distance of their features in AlexNet, of weights that a file gives.
+//! LPIPS of two images: the distance of their features in AlexNet, with weights from a file.
 //!
 //! ```text
 //! input      (2 x - 1 - shift) / scale              by channel, of images in [0, 1]
 //! features   f_k after the ReLU of convolution k = 0 .. 4; unit length at every position
 //! LPIPS      sum_k  mean over positions of  sum_c w_kc (f_kc - g_kc)^2
 //! ```
-//! Sources: Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR 2018; version 0.1 of
-//! its release (`lpips` on PyPI) with `net="alex"`, whose trained weights are not part of fedcast.
+//! Sources: Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR 2018; version
+//! 0.1 of its release (`lpips` on PyPI) with `net="alex"`, whose trained weights are not part of fedcast.
 
 use std::path::Path;
 
@@ -18,23 +18,23 @@ use crate::learning::LearningError;
 use crate::model::ops;
 use crate::weights::{WeightsError, WeightsFile};
 
-/// Means and deviations by which inputs are normalized, of images in `[-1, 1]`.
+/// Means and standard deviations that normalize images in `[-1, 1]`.
 const SHIFT: [f32; 3] = [-0.030, -0.088, -0.188];
 const SCALE: [f32; 3] = [0.458, 0.448, 0.450];
 
-/// Smallest side of an image that AlexNet's layers take.
+/// Smallest side of an image that the layers of AlexNet accept.
 pub const LPIPS_LEAST_SIDE: usize = 31;
 
-/// Added to lengths of features, as in the release.
+/// Added to the length of feature vectors, as in the release.
 const EPSILON: f64 = 1e-10;
 
-/// Convolution of AlexNet's features, perhaps after a max-pooling.
+/// Convolution of AlexNet's features, possibly after max pooling.
 ///
-/// Windows of the pooling are of 3 pixels, in steps of 2.
+/// The pooling has windows of 3 pixels and a stride of 2.
 struct AlexNetLayer {
-    /// Number in the names of torchvision.
+    /// Number in torchvision's parameter names.
     number: usize,
-    /// Output channels, input channels, side of the window.
+    /// Output channels, input channels, kernel size.
     shape: [usize; 3],
     stride: usize,
     padding: usize,
@@ -106,7 +106,7 @@ impl CommandError for LpipsError {
 pub struct Lpips {
     /// Weight `(out, in, side, side)` and bias `(out,)` of every convolution.
     convolutions: Vec<(Tensor, Tensor)>,
-    /// Weights of the channels of every convolution.
+    /// Weights of every convolution's channels in the distance.
     channels: Vec<Vec<f32>>,
 }
 
@@ -114,7 +114,7 @@ impl Lpips {
     /// Reads the weights from a safetensors file, or another [file of weights](WeightsFile).
     ///
     /// # Errors
-    /// A file that cannot be read, and tensors that are missing or of another shape.
+    /// Returns an error if the file cannot be read, or if tensors are missing or have another shape.
     pub fn open(path: &Path) -> Result<Lpips, LpipsError> {
         let file = path.display().to_string();
         if !path.is_file() {
@@ -152,11 +152,11 @@ impl Lpips {
 
     /// Returns the distance of two images of `[channels, height, width]` in `[0, 1]`.
     ///
-    /// One channel counts as three equal ones, of more than three the first three count. Images with a side below
+    /// A single channel is repeated three times; of more than three, the first three count. Images with a side below
     /// [`LPIPS_LEAST_SIDE`] are [enlarged](lpips_scale).
     ///
     /// # Errors
-    /// When the images are not of this shape.
+    /// Returns an error if the images are not of this shape.
     pub fn distance(
         &self,
         found: &[f32],
@@ -173,7 +173,7 @@ impl Lpips {
         Ok(distance)
     }
 
-    /// Returns the features of an image after every convolution, a position's channels side by side.
+    /// Returns the features after every convolution; the channels of a position are adjacent.
     fn features(&self, image: &[f32], shape: [usize; 3]) -> Result<Vec<Vec<f32>>, LearningError> {
         let [_, height, width] = shape;
         let scale = lpips_scale(height, width);
@@ -193,8 +193,9 @@ impl Lpips {
     }
 }
 
-/// Returns the factor by which images of these sides are enlarged for LPIPS, pixel by pixel: 1 unless a side is below
-/// [`LPIPS_LEAST_SIDE`].
+/// Returns the factor by which images of this size are enlarged for LPIPS, by repeating pixels.
+///
+/// It is 1 unless a side is below [`LPIPS_LEAST_SIDE`].
 pub fn lpips_scale(height: usize, width: usize) -> usize {
     LPIPS_LEAST_SIDE.div_ceil(height.min(width).max(1))
 }

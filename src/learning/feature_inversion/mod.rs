@@ -1,10 +1,10 @@
-//! Feature inversion: images from vectors that a network once computed from them.
+//! Feature inversion: reconstruction of images from features that a network computed from them.
 //!
-//! An attacker who knows the network looks for an image whose features are those that a client sent, or whose gradient
-//! moves the parameters as a client did. Two kinds of images are tried: pixels that start as noise, and the output of an untrained network for fixed noise, whose form alone makes
-//! images plausible.
-//! Sources: Ulyanov et al., "Deep Image Prior", CVPR 2018; Zhao et al., "What Makes Instance Discrimination Good for
-//! Transfer Learning?", arXiv 2006.06606; HGP's figure C and STSA's appendix E.1, which use them.
+//! An attacker who knows the network searches for an image whose features are those that a client sent, or whose
+//! gradient moves the parameters as a client did. The image is either pixels that start as noise, or the output of an
+//! untrained network for fixed noise, whose architecture alone favors plausible images. Sources: Ulyanov et al., "Deep
+//! Image Prior", CVPR 2018; Zhao et al., "What Makes Instance Discrimination Good for Transfer Learning?", arXiv
+//! 2006.06606; HGP's figure C and STSA's appendix E.1, which use them.
 //!
 //! ```
 //! use candle_core::{Device, Tensor};
@@ -41,31 +41,32 @@ pub use update_matching::UpdateMatching;
 /// Settings of an inversion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InversionPlan {
-    /// Form of the image.
+    /// Parametrization of the image.
     pub prior: ImagePrior,
-    /// Steps of Adam.
+    /// Number of steps of Adam.
     pub steps: u32,
     /// Learning rate.
     pub rate: f64,
 }
 
-/// An image that was found.
+/// Reconstructed image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InvertedImage {
     /// `channels * height * width` values in `[0, 1]`.
     pub pixels: Vec<f32>,
-    /// Mean squared error of its features at the first step; 1 less a cosine for updates.
+    /// Loss at the first step: the mean squared error of the features, or 1 - cosine for updates.
     pub first_loss: f64,
-    /// Loss of the image that was found.
+    /// Loss of the reconstructed image.
     pub loss: f64,
 }
 
-/// Looks for the image of `[channels, side, side]` whose features are `target` `(width,)`.
+/// Searches for the image of `[channels, side, side]` whose features are `target` `(width,)`.
 ///
-/// `features` maps images `(1, channels, side, side)` in `[0, 1]` to `(1, width)`. Everything drawn is drawn at `key`.
+/// `features` maps images `(1, channels, side, side)` in `[0, 1]` to `(1, width)`. All random numbers are drawn at
+/// `key`.
 ///
 /// # Errors
-/// A loss that is not finite; what `features` reports.
+/// Returns an error if the loss is not finite, or `features` fails.
 pub fn invert<E: From<LearningError> + From<candle_core::Error>>(
     target: &Tensor,
     shape: [usize; 3],
@@ -81,13 +82,14 @@ pub fn invert<E: From<LearningError> + From<candle_core::Error>>(
     search(shape, target.device(), loss, plan, key)
 }
 
-/// Looks for the image whose gradient points as a vector does.
+/// Searches for the image whose gradient has the direction of a given vector.
 ///
-/// The image is of `[channels, side, side]` and has the label. The target is an update of a client
-/// ([`UpdateMatching::update`]) or the [gradient](UpdateMatching::gradient) of an image. `scale` maps images in `[0, 1]` to the input of the network. Losses of the result are those of the update.
+/// The image has `[channels, side, side]` and the label. The target is an update of a client
+/// ([`UpdateMatching::update`]) or the [gradient](UpdateMatching::gradient) of an image. `scale` maps images in `[0,
+/// 1]` to the input of the network. Losses of the result are those of the update.
 ///
 /// # Errors
-/// A loss that is not finite; what the network and `scale` report.
+/// Returns an error if the loss is not finite, or if the network or `scale` fails.
 pub fn invert_update<E: From<LearningError> + From<candle_core::Error>>(
     matching: &UpdateMatching,
     (target, label): (&Tensor, u32),
@@ -99,13 +101,13 @@ pub fn invert_update<E: From<LearningError> + From<candle_core::Error>>(
     let loss = |image: &Tensor| -> Result<(f64, Tensor), E> {
         let pixels = scale(image)?;
         let (value, slope) = matching.value_and_slope(&pixels, label, target)?;
-        // Its gradient by the pixels is the slope.
+        // Auxiliary scalar whose gradient with respect to the pixels is the slope.
         Ok((value, ops::sum_all(&pixels.mul(&slope.detach())?)?))
     };
     search(shape, target.device(), loss, plan, key)
 }
 
-/// Looks for an image by Adam. `loss` returns the value of an image, and a tensor with its gradient.
+/// Optimizes an image by Adam. `loss` returns the value for an image, and a tensor whose gradient is that of the value.
 fn search<E: From<LearningError> + From<candle_core::Error>>(
     shape: [usize; 3],
     device: &Device,

@@ -1,19 +1,19 @@
-//! Likeness of two images: PSNR and SSIM.
+//! Similarity of two images: PSNR and SSIM.
 
-/// Peak signal-to-noise ratio in dB of two images in `[0, 1]`; infinite where they are equal.
+/// Returns the peak signal-to-noise ratio of two images in `[0, 1]`, in dB; infinite if they are equal.
 pub fn psnr(found: &[f32], original: &[f32]) -> f64 {
     let squares = found.iter().zip(original).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
     let error = squares.sum::<f64>() / original.len().max(1) as f64;
     -10.0 * libm::log10(error)
 }
 
-/// Standard deviation of the window, in pixels.
+/// Standard deviation of the Gaussian window, in pixels.
 const SIGMA: f64 = 1.5;
 
-/// Pixels from the middle of a window to its border.
+/// Largest radius of a window, in pixels.
 const RADIUS: usize = 5;
 
-/// Structural similarity of two images of `[channels, height, width]` in `[0, 1]`.
+/// Returns the structural similarity (SSIM) of two images of `[channels, height, width]` in `[0, 1]`.
 ///
 /// It is the mean over channels and windows.
 /// Windows are Gaussian with a deviation of 1.5 pixels and 11 pixels on a side, fewer in smaller images; only windows
@@ -48,7 +48,7 @@ pub fn ssim(found: &[f32], original: &[f32], [channels, height, width]: [usize; 
     sum / windows.max(1) as f64
 }
 
-/// Weighted moments of two windows.
+/// Weighted moments of a window in both images.
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowMoments {
     means: [f64; 2],

@@ -1,13 +1,13 @@
-//! Updates of parameters as targets: the gradient of an image is to point where the parameters of an upload moved.
+//! Updates of parameters as targets: the gradient of an image should point where an upload's parameters moved.
 //!
 //! ```text
 //! update   u = theta_received - theta_sent, each parameter divided by the factor on its learning rate
 //! loss     1 - <g, u> / (|g| |u|)     g = gradient of the training loss of the image at theta_received
 //! ```
-//! Lengths of updates depend on learning rates and numbers of steps, directions less so: hence the cosine, as in Geiping et
-//! al., "Inverting Gradients - How easy is it to break privacy in federated learning?", NeurIPS 2020. The slope by the
-//! pixels is that of the training loss between parameters moved a little along the loss's slope by `g` and against it,
-//! so that no second derivative is needed.
+//! Lengths of updates depend on learning rates and numbers of steps, directions less so: hence the cosine, as in
+//! Geiping et al., "Inverting Gradients - How easy is it to break privacy in federated learning?", NeurIPS 2020. The
+//! gradient with respect to the pixels is a central difference of the training loss's pixel gradients, with the
+//! parameters moved a little along the derivative of the loss by `g` and against it. So no second derivative is needed.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use candle_core::{Tensor, Var};
 use crate::learning::{Classifier, LearningError};
 use crate::model::ops;
 
-/// Length of the move of all parameters together between two slopes by pixels.
+/// Euclidean length of the parameter move in the central difference of pixel gradients.
 ///
-/// Smaller moves drown in the rounding of 32-bit slopes, larger ones in the curvature.
+/// With smaller moves the rounding of 32-bit gradients dominates, with larger ones the curvature.
 const MOVE: f64 = 1e-2;
 
 /// Network as a client received it, and the move of its parameters in training.
 #[derive(Debug)]
 pub struct UpdateMatching {
     network: Classifier,
-    /// Variables as they were received.
+    /// Values of the variables as received.
     start: Vec<Tensor>,
-    /// True for variables that moved and whose factor is above 0; no other counts.
+    /// True for variables that moved and whose factor is above 0; others are ignored.
     counts: Vec<bool>,
-    /// Received less trained values of all variables, one behind the other; 0 where they do not count.
+    /// Received minus trained values of all variables, concatenated; 0 for ignored variables.
     update: Tensor,
 }
 
@@ -40,7 +40,7 @@ impl UpdateMatching {
     /// factor of 0 does not count, nor does one that did not move.
     ///
     /// # Errors
-    /// Networks over other variables.
+    /// Returns an error if the networks have different variables.
     pub fn new(
         network: Classifier,
         trained: &Classifier,
@@ -66,7 +66,7 @@ impl UpdateMatching {
         Ok((length(&update)? > 0.0).then_some(UpdateMatching { network, start, counts, update }))
     }
 
-    /// Returns the update, received less trained values: the direction of the gradient that gave it.
+    /// Returns the update, received minus trained values. It points in the direction of the gradient that caused it.
     pub fn update(&self) -> &Tensor {
         &self.update
     }
@@ -76,7 +76,7 @@ impl UpdateMatching {
     /// It is 0 at variables that do not count.
     ///
     /// # Errors
-    /// When the image does not fit the network.
+    /// Returns an error if the image does not fit the network.
     pub fn gradient(&self, pixels: &Tensor, label: u32) -> Result<Tensor, LearningError> {
         let gradients = self.network.image_loss(&pixels.detach(), &[label])?.backward()?;
         let of = |((_, variable), counts): (&(Arc<str>, Var), &bool)| match gradients
@@ -91,12 +91,12 @@ impl UpdateMatching {
         Ok(Tensor::cat(&all, 0)?)
     }
 
-    /// Returns the loss of an image for a target, and its slope by the pixels.
+    /// Returns the loss of an image for a target, and its gradient with respect to the pixels.
     ///
     /// The image is `(1, channels, height, width)`, the target like [`update`](UpdateMatching::update).
     ///
     /// # Errors
-    /// When the image does not fit the network.
+    /// Returns an error if the image does not fit the network.
     pub fn value_and_slope(
         &self,
         pixels: &Tensor,
@@ -109,7 +109,7 @@ impl UpdateMatching {
             return Ok((1.0, pixels.detach().zeros_like()?));
         }
         let cosine = sum(&gradient.mul(target)?)? / (own * wanted);
-        // The slope of the loss by the gradient; it is orthogonal to the gradient.
+        // Derivative of the loss with respect to the gradient, which is orthogonal to the gradient.
         let slope = ((&gradient * (cosine / (own * own)))? - (target / (own * wanted))?)?;
         let steepness = length(&slope)?;
         if steepness == 0.0 {
@@ -122,7 +122,7 @@ impl UpdateMatching {
         Ok((1.0 - cosine, ((up - down)? / (2.0 * step))?))
     }
 
-    /// Returns the slope of the training loss by the pixels, with moved parameters.
+    /// Returns the pixel gradient of the training loss, with moved parameters.
     fn pixel_slope(
         &self,
         pixels: &Tensor,

@@ -1,6 +1,6 @@
-//! The network whose gradients are sent: three convolutions of 12 channels with sigmoids, and a linear layer.
+//! Network whose gradients are sent: three convolutions of 12 channels with sigmoids, and a linear layer.
 //!
-//! In f64 and by hand: it is small, its gradients are differences of one another, and no optimizer ever moves it.
+//! It is written by hand in f64: it is small, its gradients are subtracted from each other, and no optimizer trains it.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use crate::numerics::streams::StreamKey;
 
 /// Channels of every convolution.
 const CHANNELS: usize = 12;
-/// Their kernels are so wide, and images are padded by 2.
+/// Kernel size of the convolutions; images are padded by 2.
 const KERNEL: usize = 5;
 const PADDING: isize = 2;
-/// Stride of the windows of each convolution.
+/// Stride of each convolution.
 const STRIDES: [usize; 3] = [2, 2, 1];
 
 /// A LeNet with sigmoids for images of one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeNet {
-    /// Channels, rows and columns, of the image and behind every convolution.
+    /// Channels, rows and columns of the image and of every convolution's output.
     shapes: [[usize; 3]; 4],
     classes: usize,
-    /// Weight and bias of every convolution, then of the linear layer, one behind the other.
+    /// Weight and bias of every convolution, then of the linear layer, concatenated.
     parameters: Vec<f64>,
 }
 
@@ -34,7 +34,7 @@ fn volume(shape: [usize; 3]) -> usize {
 }
 
 impl LeNet {
-    /// Returns a network with weights uniform on -0.5..0.5, as clients and server draw them alike.
+    /// Returns a network with weights uniform in -0.5..0.5. Clients and server draw equal ones from `key`.
     pub fn new(image: [usize; 3], classes: usize, key: StreamKey) -> LeNet {
         let mut shapes = [image; 4];
         for (layer, stride) in STRIDES.into_iter().enumerate() {
@@ -58,7 +58,8 @@ impl LeNet {
         convolutions + classes * (wide + 1)
     }
 
-    /// Multiplications of a forward pass: every weight of a convolution meets every place of its output.
+    /// Returns the number of multiplications in a forward pass: every weight of a convolution meets every output
+    /// position.
     pub fn multiplications_of(image: [usize; 3], classes: usize) -> usize {
         let [mut channels, mut rows, mut columns] = image;
         let mut all = 0;
@@ -74,12 +75,12 @@ impl LeNet {
         LeNet::length_of(self.shapes[0], self.classes)
     }
 
-    /// Numbers of an image.
+    /// Returns the number of values of an image.
     pub fn pixels(&self) -> usize {
         volume(self.shapes[0])
     }
 
-    /// Channels, rows and columns of an image.
+    /// Returns channels, rows and columns of an image.
     pub fn image(&self) -> [usize; 3] {
         self.shapes[0]
     }
@@ -100,13 +101,13 @@ impl LeNet {
         (0..0, 0..0)
     }
 
-    /// Returns a copy with its parameters moved by `times * direction`.
+    /// Returns a copy whose parameters are moved by `times * direction`.
     pub(super) fn moved(&self, direction: &[f64], times: f64) -> LeNet {
         let moved = self.parameters.iter().zip(direction).map(|(p, d)| p + times * d);
         LeNet { parameters: moved.collect(), ..self.clone() }
     }
 
-    /// Returns the label of an image, from its gradient.
+    /// Returns the label of an image, read off its gradient.
     pub fn label_of(&self, gradient: &[f64]) -> usize {
         let (weight, _) = self.layer(3);
         let width = volume(self.shapes[3]);
@@ -114,7 +115,7 @@ impl LeNet {
         sums.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(class, _)| class)
     }
 
-    /// Returns the cross-entropy of an image, and its gradient by all parameters.
+    /// Returns the cross-entropy of an image, and its gradient with respect to all parameters.
     pub fn gradient(&self, image: &[f64], label: usize) -> (f64, Vec<f64>) {
         let values = self.forward(image);
         let (loss, mut slope) = self.loss(&values, label);
@@ -143,7 +144,7 @@ impl LeNet {
         (loss, gradient)
     }
 
-    /// Returns the gradient of the cross-entropy by the image.
+    /// Returns the gradient of the cross-entropy with respect to the image.
     pub(super) fn image_gradient(&self, image: &[f64], label: usize) -> Vec<f64> {
         let values = self.forward(image);
         let (_, slope) = self.loss(&values, label);
@@ -172,7 +173,7 @@ impl LeNet {
         values
     }
 
-    /// Returns the cross-entropy, and its gradient by the logits.
+    /// Returns the cross-entropy, and its gradient with respect to the logits.
     fn loss(&self, values: &[Vec<f64>; 4], label: usize) -> (f64, Vec<f64>) {
         let (weight, bias) = self.layer(3);
         let rows = self.parameters[weight].chunks(values[3].len());
@@ -206,12 +207,12 @@ impl LeNet {
         below
     }
 
-    /// Visits every weight of a convolution with every pair of an input and an output that it joins.
+    /// Visits every weight of a convolution, with every pair of an input and an output that it connects.
     fn windows(&self, layer: usize, mut each: impl FnMut(usize, usize, usize)) {
         let [channels, rows, columns] = self.shapes[layer];
         let [_, high, wide] = self.shapes[layer + 1];
         let stride = STRIDES[layer] as isize;
-        // The outputs whose window has something of the image at this place of the kernel.
+        // Output positions whose window covers a pixel of the image at this kernel position.
         let inside = |at: usize, extent: usize, outputs: usize| {
             let offset = at as isize - PADDING;
             let first = ((-offset).max(0) + stride - 1) / stride;
@@ -234,7 +235,7 @@ impl LeNet {
     }
 }
 
-/// Through a sigmoid that gave these values.
+/// Multiplies `slope` by the derivative of the sigmoid that gave `values`.
 fn below_sigmoid(slope: &mut [f64], values: &[f64]) {
     slope.iter_mut().zip(values).for_each(|(slope, s)| *slope *= s * (1.0 - s));
 }

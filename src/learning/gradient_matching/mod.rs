@@ -1,5 +1,5 @@
-//! Images from gradients (Zhu, Liu and Han, "Deep Leakage from Gradients", NeurIPS 2019): what a server can see of an image
-//! of which it was sent the gradient of a network that both know.
+//! Images from gradients (Zhu, Liu and Han, "Deep Leakage from Gradients", NeurIPS 2019). A server that was sent the
+//! gradient of a network that it knows can reconstruct the image.
 //!
 //! ```text
 //! label    argmin over classes of the row sums of the last layer's weight gradient: only the label's row is pulled up, for
@@ -28,25 +28,25 @@ use crate::numerics::distributions::standard_normal;
 use crate::numerics::lbfgs::Lbfgs;
 use crate::numerics::streams::StreamKey;
 
-/// Step of the parameters for the difference of two input gradients.
+/// Length of the parameter step in the central difference of two input gradients.
 const DIFFERENCE: f64 = 1e-5;
 
 /// Settings of the search for an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Search {
-    /// Calls of L-BFGS, of at most 20 iterations each.
+    /// Number of calls of L-BFGS, of at most 20 iterations each.
     pub calls: usize,
-    /// Length of its steps.
+    /// Step length of L-BFGS.
     pub rate: f64,
-    /// Number of last images that are kept.
+    /// Number of last images that are kept, one per call.
     pub kept: usize,
 }
 
 impl Search {
-    /// Iterations of a call.
+    /// Largest number of iterations per call.
     pub const ITERATIONS: usize = 20;
 
-    /// Returns the last images, oldest first, and the distance of the last gradient from the matched one.
+    /// Returns the last images, oldest first, and the squared distance of the last one's gradient.
     pub fn run(&self, matching: &Matching<'_>, key: StreamKey) -> (Vec<Vec<f64>>, f64) {
         let mut rng = key.rng();
         let mut x: Vec<f64> =
@@ -64,7 +64,7 @@ impl Search {
     }
 }
 
-/// The distance between the gradient of an image and one that was sent.
+/// Squared distance between the gradient of an image and one that was sent.
 pub struct Matching<'a> {
     /// Network that the client and the server both know, with its parameters.
     pub net: &'a LeNet,
@@ -75,7 +75,7 @@ pub struct Matching<'a> {
 }
 
 impl Matching<'_> {
-    /// Returns the squared distance, and its gradient by the image.
+    /// Returns the squared distance, and its gradient with respect to the image.
     pub fn value_and_slope(&self, image: &[f64]) -> (f64, Vec<f64>) {
         let (_, own) = self.net.gradient(image, self.label);
         let gap: Vec<f64> = own.iter().zip(self.gradient).map(|(own, sent)| own - sent).collect();
@@ -90,7 +90,7 @@ impl Matching<'_> {
             moved.image_gradient(image, self.label)
         };
         let (up, down) = (by_image(1.0), by_image(-1.0));
-        // 2 d/de: twice the difference over 2 step.
+        // Twice the central difference: 2 (up - down) / (2 step).
         (value, up.iter().zip(&down).map(|(up, down)| (up - down) / step).collect())
     }
 }

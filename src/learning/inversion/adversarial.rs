@@ -1,16 +1,17 @@
-//! Images on which a student still differs from its teacher.
+//! Loss for images on which a student still differs from its teacher.
 
 use candle_core::{Result, Tensor, bail};
 
 use super::largest;
 use crate::learning::losses::closed_form;
 
-/// `- mean a KL(softmax f | softmax s)` over the samples of scores `(b, K)`.
+/// Returns `- mean a KL(softmax f | softmax s)` over the samples of scores `(b, K)`.
 ///
-/// `a` is 1 if both prefer the same class and 0 else. It is never positive. The agreement is a constant; both scores have gradients.
+/// `f` is the teacher, `s` the student, and `a` is 1 if both prefer the same class and 0 otherwise. The loss is never
+/// positive. It is differentiable in both scores, with `a` as a constant.
 ///
 /// # Errors
-/// Scores of different shapes.
+/// Returns an error if the scores have different shapes.
 pub fn adversarial(teacher: &Tensor, student: &Tensor) -> Result<Tensor> {
     let (batch, classes) = teacher.dims2()?;
     if student.dims() != teacher.dims() {

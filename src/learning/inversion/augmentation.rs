@@ -1,27 +1,27 @@
-//! Random crops and mirror images of a batch, through which gradients pass.
+//! Random crops and flips of a batch that pass gradients.
 
 use candle_core::{DType, Result, Tensor};
 
 use crate::numerics::distributions::{below, chance};
 use crate::numerics::streams::StreamKey;
 
-/// Zeros around an image, a window of the image's size, and perhaps its mirror image.
+/// Random crop of an image padded with zeros, at its original size, with an optional horizontal flip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CropFlip {
     /// Zeros on each side.
     pub padding: usize,
-    /// Probability of a mirror image.
+    /// Probability of a horizontal flip.
     pub flip: f64,
 }
 
-/// Window of a sample and whether it is mirrored.
+/// Window of a sample, possibly flipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CropWindow {
     /// First row in the padded image.
     pub top: usize,
     /// First column in the padded image.
     pub left: usize,
-    /// True if the window is mirrored after the cut.
+    /// True if the window is flipped after the crop.
     pub flipped: bool,
 }
 
@@ -35,10 +35,10 @@ impl CropFlip {
         places.into_iter().map(window).collect()
     }
 
-    /// Cuts `images` `(b, c, h, w)` at these windows, one for each sample.
+    /// Crops `images` `(b, c, h, w)` to these windows, one per sample.
     ///
     /// # Errors
-    /// Windows of another number.
+    /// Returns an error if there are not as many windows as images.
     pub fn apply(&self, images: &Tensor, windows: &[CropWindow]) -> Result<Tensor> {
         let (batch, channels, height, width) = images.dims4()?;
         if windows.len() != batch {
@@ -55,7 +55,7 @@ impl CropFlip {
                             at.checked_sub(self.padding).filter(|at| *at < limit)
                         };
                         let place = inside(top + row, height).zip(inside(left + column, width));
-                        // Behind the pixels of a sample stands a zero.
+                        // Positions outside the image read a zero that is appended to the pixels of a sample.
                         places.push(
                             place.map_or(size, |(row, column)| {
                                 (channel * height + row) * width + column

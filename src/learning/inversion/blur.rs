@@ -1,19 +1,19 @@
 //! Smoothness of images: their distance from a blurred copy.
 //!
 //! The kernel of 5 x 5 is a Gaussian of standard deviation `sqrt 2`: the releases square `(i - 2) / (2 sigma)` with
-//! `sigma = 1` instead of halving the square. Beyond the edges the image is reflected, the edge itself not repeated.
+//! `sigma = 1` instead of halving the square. Beyond its edges the image is reflected, without repeating the edge.
 
 use candle_core::{Result, Tensor, bail};
 
 use crate::learning::losses::closed_form;
 
-/// Pixels to each side in the kernel.
+/// Radius of the kernel, in pixels.
 const REACH: usize = 2;
 
-/// `mean (x - blur(x))^2` over all pixels and channels of `images` `(b, c, h, w)`.
+/// Returns `mean (x - blur(x))^2` over all pixels and channels of `images` `(b, c, h, w)`.
 ///
 /// # Errors
-/// Images of fewer than three lines or columns, which cannot be reflected.
+/// Returns an error if images have fewer than three rows or columns, which cannot be reflected.
 pub fn smoothness(images: &Tensor) -> Result<Tensor> {
     let (_, _, height, width) = images.dims4()?;
     if height <= REACH || width <= REACH {
@@ -36,10 +36,10 @@ pub fn smoothness(images: &Tensor) -> Result<Tensor> {
     })
 }
 
-/// One pass of the kernel along a dimension.
+/// Pass of the kernel along one dimension.
 type BlurPass = fn(&Blur, &[f64]) -> Vec<f64>;
 
-/// Applies a pass along the columns of a plane, then along its lines.
+/// Applies a pass along the columns of a plane, then along its rows.
 fn both(plane: &[f64], lines: &Blur, columns: &Blur, pass: BlurPass) -> Vec<f64> {
     let width = columns.length;
     let across: Vec<f64> = plane.chunks_exact(width).flat_map(|row| pass(columns, row)).collect();
@@ -53,7 +53,7 @@ fn both(plane: &[f64], lines: &Blur, columns: &Blur, pass: BlurPass) -> Vec<f64>
     all
 }
 
-/// The kernel along a dimension: the one of two dimensions is its product with itself.
+/// Kernel along one dimension. The two-dimensional kernel is its product with itself.
 struct Blur {
     length: usize,
     kernel: [f64; 2 * REACH + 1],
@@ -70,7 +70,7 @@ impl Blur {
         Blur { length, kernel: kernel.map(|weight| weight / sum) }
     }
 
-    /// Places that the kernel reads at `at`, with their weights.
+    /// Returns the positions that the kernel at `at` reads, with their weights.
     fn window(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let last = self.length as isize - 1;
         self.kernel.iter().enumerate().map(move |(offset, weight)| {
@@ -94,7 +94,7 @@ impl Blur {
     }
 }
 
-/// Returns the kernel of two dimensions, by lines.
+/// Returns the two-dimensional kernel, row by row.
 #[cfg(test)]
 pub(super) fn kernel() -> Vec<f64> {
     let Blur { kernel, .. } = Blur::new(9);

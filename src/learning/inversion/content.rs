@@ -1,15 +1,16 @@
-//! Confidence of a classifier in the classes that it sees.
+//! Loss for images that a classifier assigns to a class with confidence.
 
 use candle_core::{Result, Tensor};
 
 use crate::learning::losses::closed_form;
 
-/// Mean cross-entropy of `scores` `(b, K)` over a temperature against their own largest class.
+/// Returns the mean cross-entropy of `scores / temperature` against their own largest class.
 ///
-/// The class is a constant. Of equal scores the first counts. At MFCL's temperature of 1000 the term is nearly constant.
+/// `scores` are `(b, K)`. The class is a constant, the first of equal scores. At MFCL's temperature of 1000 the term is
+/// nearly constant.
 ///
 /// # Errors
-/// Scores that are no matrix.
+/// Returns an error if the scores are not a matrix.
 pub fn content(scores: &Tensor, temperature: f64) -> Result<Tensor> {
     let (batch, classes) = scores.dims2()?;
     closed_form(scores, |scores| {
@@ -31,7 +32,7 @@ pub fn content(scores: &Tensor, temperature: f64) -> Result<Tensor> {
     })
 }
 
-/// Returns the place of the largest of these scores; of equal ones the first.
+/// Returns the index of the largest score, the first of equals.
 pub(crate) fn largest(row: &[f32]) -> usize {
     let mut best = 0;
     for (at, score) in row.iter().enumerate() {

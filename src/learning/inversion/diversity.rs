@@ -1,16 +1,16 @@
-//! Equal shares of all classes in a batch.
+//! Loss for batches with equal shares of all classes.
 
 use candle_core::{Result, Tensor};
 
 use crate::learning::losses::closed_form;
 
-/// `1 + sum_c p_c ln p_c / ln K` of `scores` `(b, K)`, with `p` the mean of their softmax: 0 for equal shares, 1 for one
-/// class alone (MFCL's information entropy).
+/// Returns `1 + sum_c p_c ln p_c / ln K` of `scores` `(b, K)`, with `p` the mean of their softmax. It is 0 for equal
+/// shares and 1 for a single class (MFCL's information entropy).
 ///
-/// Of a single class, which has all there is, it is 0 without a gradient.
+/// With `K = 1` it is 0 without a gradient.
 ///
 /// # Errors
-/// Scores that are no matrix.
+/// Returns an error if the scores are not a matrix.
 pub fn diversity(scores: &Tensor) -> Result<Tensor> {
     let (batch, classes) = scores.dims2()?;
     closed_form(scores, |scores| {
@@ -21,12 +21,12 @@ pub fn diversity(scores: &Tensor) -> Result<Tensor> {
         let share = |class: usize| rows.iter().map(|row| row[class]).sum::<f64>() / batch as f64;
         let shares: Vec<f64> = (0..classes).map(share).collect();
         let scale = 1.0 / libm::log(classes as f64);
-        // A share that is no number above zero has no slope either: its softmax is zero.
+        // A share that underflowed to zero has no slope either, as its softmax is zero.
         let logs: Vec<f64> = shares.iter().map(|p| libm::log(p.max(f64::MIN_POSITIVE))).collect();
         let value = 1.0 + scale * shares.iter().zip(&logs).map(|(p, log)| p * log).sum::<f64>();
         let mut gradient = Vec::with_capacity(scores.len());
         for row in &rows {
-            // The slope by p_c is `ln p_c + 1`; the 1 cancels, as every softmax sums to 1.
+            // The derivative by `p_c` is `ln p_c + 1`; the 1 cancels, as every softmax sums to 1.
             let mean: f64 = row.iter().zip(&logs).map(|(p, log)| p * log).sum();
             let slope = |(p, log): (&f64, &f64)| (scale / batch as f64 * p * (log - mean)) as f32;
             gradient.extend(row.iter().zip(&logs).map(slope));

@@ -1,4 +1,4 @@
-//! Images that a server generated, as bytes: what clients are sent and replay.
+//! Images that a server generated, as bytes, which clients receive and replay.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::data::{Batch, DataError, Loader, Shard, Split, TaskSequence, Transfor
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// Unit of the keys of a pool, apart from those of a client's own samples.
+/// Unit of a pool's stream keys, which no client's own samples use.
 const POOL: u32 = u32::MAX;
 
 /// Batches of images of one size, 8 bits per channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImagePool {
-    /// `[channels, height, width]`.
+    /// Shape of an image, `[channels, height, width]`.
     shape: [usize; 3],
     /// Images in a batch.
     batch: usize,
@@ -27,15 +27,17 @@ impl ImagePool {
         ImagePool { shape, batch, bytes: Vec::new() }
     }
 
-    /// Returns a pool of these bytes, in which batches follow each other.
+    /// Returns a pool of these bytes, which hold batch after batch.
     pub fn of(shape: [usize; 3], batch: usize, bytes: Vec<u8>) -> ImagePool {
         ImagePool { shape, batch, bytes }
     }
 
-    /// Adds a batch of images `(b, c, h, w)` with pixels from 0 to 1: `floor(255 x)`, as releases store files.
+    /// Adds a batch of images `(b, c, h, w)` with pixels from 0 to 1.
+    ///
+    /// A pixel `x` is stored as `floor(255 x)`, as in the files of the releases.
     ///
     /// # Errors
-    /// Images of another size, or another number of them.
+    /// Returns an error if the images have another size, or the batch another number of them.
     pub fn add(&mut self, images: &Tensor) -> candle_core::Result<()> {
         let [channels, height, width] = self.shape;
         if images.dims() != [self.batch, channels, height, width] {
@@ -56,9 +58,9 @@ impl ImagePool {
         &self.bytes
     }
 
-    /// Returns the first `limit` images by the names that releases give their files, `BATCH-IMAGE.png`.
+    /// Returns the first `limit` images in the order of the releases' file names, `BATCH-IMAGE.png`.
     ///
-    /// Names are compared as texts: batch 10 stands in front of batch 2.
+    /// Names are compared as texts: batch 10 comes before batch 2.
     pub fn by_name(&self, limit: usize) -> Vec<u32> {
         let batch = self.batch.max(1);
         let name = |image: &u32| {
@@ -71,7 +73,9 @@ impl ImagePool {
         images
     }
 
-    /// Returns the first `limit` images by file name as a pool of batches of one, in this order.
+    /// Returns the first `limit` images as a pool with batches of one.
+    ///
+    /// Their order is that of [`by_name`](Self::by_name).
     pub fn first_by_name(&self, limit: usize) -> ImagePool {
         let size = self.shape.iter().product::<usize>();
         let image = |at: u32| &self.bytes[at as usize * size..(at as usize + 1) * size];
@@ -79,10 +83,10 @@ impl ImagePool {
         ImagePool { shape: self.shape, batch: 1, bytes }
     }
 
-    /// Returns a reader of these images, through a transform.
+    /// Returns a reader of these images through a transform.
     ///
     /// # Errors
-    /// None that a caller could cause.
+    /// Does not fail for any input of a caller.
     pub fn replay(
         &self,
         images: Vec<u32>,
@@ -96,7 +100,7 @@ impl ImagePool {
     }
 }
 
-/// Reader of a pool: shuffled pass after shuffled pass, through a transform. Labels mean nothing.
+/// Reader of a pool in shuffled passes, through a transform. Labels have no meaning.
 #[derive(Clone, Debug)]
 pub struct PoolReplay {
     split: Arc<Split>,
@@ -111,7 +115,7 @@ impl PoolReplay {
     /// Orders are drawn at `key` by pass, augmentations by pass and image.
     ///
     /// # Errors
-    /// A pool without images, or a transform that does not fit them.
+    /// Returns an error if the pool has no images, or the transform does not fit them.
     pub fn batch(&self, step: u64, size: usize, key: StreamKey) -> Result<Batch, DataError> {
         let size = size.max(1);
         let batches = self.images.len().div_ceil(size).max(1) as u64;

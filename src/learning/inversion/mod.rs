@@ -1,4 +1,4 @@
-//! Images from a model alone: losses by which a generator learns what a classifier knows, without any data.
+//! Images from a model alone: losses with which a generator learns to produce a classifier's classes without data.
 //!
 //! ```text
 //! content      CE(s / T, argmax s): images that the model classifies with confidence
@@ -9,7 +9,8 @@
 //! adversarial  -mean [argmax s = argmax f] KL(f | s): images on which a student differs from its teacher
 //! ```
 //! Source: Babakniya et al. (MFCL), NeurIPS 2023, after Smith et al., "Always Be Dreaming" (ICCV 2021), and their
-//! releases; norms and adversarial: Zhang et al. (TARGET), ICCV 2023, and Tran et al. (LANDER), CVPR 2024. Scores `s` are those of the classes seen.
+//! releases; norms and adversarial: Zhang et al. (TARGET), ICCV 2023, and Tran et al. (LANDER), CVPR 2024. Scores `s`
+//! are those of the classes seen.
 
 mod adversarial;
 mod augmentation;

@@ -1,11 +1,11 @@
-//! Distance of the moments of a batch from running moments, as TARGET and LANDER have it.
+//! Distance between batch moments and running moments, as in TARGET and LANDER.
 //!
 //! ```text
 //! sum over batch norms of  |var_run - v|_2 + |mean_run - m|_2
 //! v, m   moments of the batch; after the first call (1 - w) moment + w kept, with a weight w of what was kept
 //! kept   moments of the last step of the first call; after each further call  w kept + (1 - w) moment
 //! ```
-//! What is kept is a constant. Variances of batches are biased, running ones are not.
+//! Kept moments have no gradient. Variances of batches are biased, running ones are not.
 
 use candle_core::{DType, Result, Tensor, bail};
 
@@ -15,24 +15,24 @@ use crate::model::{NormInput, ops};
 /// Moments of batches, smoothed over the calls of a synthesis.
 #[derive(Clone, Debug, Default)]
 pub struct SmoothedMoments {
-    /// `w`, the weight of what was kept.
+    /// Weight `w` of the kept moments.
     weight: f64,
-    /// Means, then variances, of each norm; nothing before the first call ends.
+    /// Means, then variances, of each norm, from earlier calls; `None` before the first call ends.
     pub(super) kept: Option<Vec<Vec<f32>>>,
-    /// Means, then variances, of the last batch.
+    /// Means, then variances, of each norm for the last batch.
     last: Vec<Vec<f32>>,
 }
 
 impl SmoothedMoments {
-    /// Returns moments of which nothing is kept yet.
+    /// Returns moments of a synthesis before its first call, with nothing kept.
     pub fn new(weight: f64) -> SmoothedMoments {
         SmoothedMoments { weight, ..SmoothedMoments::default() }
     }
 
-    /// Returns the distance for a batch with these inputs of batch norms; `None` if there are none.
+    /// Returns the distance for a batch with these batch-norm inputs; `None` if there are none.
     ///
     /// # Errors
-    /// Inputs of other norms than before.
+    /// Returns an error if a norm has another number of channels than before.
     pub fn distance(&mut self, inputs: &[NormInput]) -> Result<Option<Tensor>> {
         let mut sum: Option<Tensor> = None;
         self.last.clear();
@@ -54,7 +54,7 @@ impl SmoothedMoments {
         Ok(sum)
     }
 
-    /// Keeps the moments of the last batch, as a call ends.
+    /// Updates the kept moments with those of the last batch, at the end of a call.
     pub fn end_call(&mut self) {
         let weight = self.weight;
         let mix = |(kept, last): (&f32, &f32)| {
@@ -72,10 +72,11 @@ impl SmoothedMoments {
 
 /// Returns `|var_run - v|_2 + |mean_run - m|_2` of one norm.
 ///
-/// `moments` `(2, c)` are means and variances of the batch, `running` and `kept` as many numbers in this order.
+/// `moments` `(2, c)` are means and variances of the batch, `running` and `kept` as many values in the same order.
+/// `kept` comes with its weight.
 ///
 /// # Errors
-/// Moments of another number of channels.
+/// Returns an error if the moments have another number of channels.
 pub fn norm_distance(
     moments: &Tensor,
     running: &[f32],

@@ -1,4 +1,4 @@
-//! Agreement of the moments of a batch with the running moments of batch norms.
+//! Agreement between the moments of a batch and the running moments of batch norms.
 
 use candle_core::{DType, Result, Tensor};
 
@@ -8,10 +8,10 @@ use crate::model::{NormInput, ops};
 /// Added to both variances, as in the releases.
 const FLOOR: f64 = 1e-8;
 
-/// Mean of [`normal_divergence`] over the inputs of batch norms; nothing if there are none.
+/// Returns the mean of [`normal_divergence`] over the inputs of batch norms; `None` if there are none.
 ///
 /// # Errors
-/// What the device reports.
+/// Returns an error if the device fails.
 pub fn norm_statistics(inputs: &[NormInput]) -> Result<Option<Tensor>> {
     let mut sum: Option<Tensor> = None;
     for NormInput { input, running_mean, running_variance } in inputs {
@@ -27,14 +27,14 @@ pub fn norm_statistics(inputs: &[NormInput]) -> Result<Option<Tensor>> {
     sum.map(|sum| sum * (1.0 / inputs.len() as f64)).transpose()
 }
 
-/// Mean over channels of the divergence of normal distributions, `KL(N(mu_run, var_run) | N(mu, var))`:
-/// `ln(sd / sd_run) - 1/2 (1 - (var_run + (mu_run - mu)^2) / var)`.
+/// Returns the mean over channels of the divergence `KL(N(mu_run, var_run) | N(mu, var))`. It is `ln(sd / sd_run) - 1/2
+/// (1 - (var_run + (mu_run - mu)^2) / var)`.
 ///
 /// `moments` `(2, c)` are the batch's means and biased variances, `running` means and variances. It is 0 where they
 /// agree and positive elsewhere.
 ///
 /// # Errors
-/// Moments of another number of channels.
+/// Returns an error if the moments have another number of channels.
 pub fn normal_divergence(moments: &Tensor, running: (&[f32], &[f32])) -> Result<Tensor> {
     let channels = running.0.len();
     if moments.dims() != [2, channels] || running.1.len() != channels {

@@ -1,4 +1,4 @@
-//! The server's student: a copy of a classifier that starts again and learns from its teacher on generated images.
+//! The server's student: a reinitialized copy of a classifier that learns from its teacher on generated images.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::model::{Backbone, Parameter, ParameterSet};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// Deviation of the scales of batch norms in a student that starts.
+/// Standard deviation of a new student's batch-norm scales around 1.
 const NORM_DEVIATION: f32 = 0.02;
 
-/// Returns the parameters of a student of `teacher`, as the releases of TARGET and LANDER start it.
+/// Returns the initial parameters of a student of `teacher`, as in the releases of TARGET and LANDER.
 ///
-/// Convolutions and linear layers are drawn again: weights normal with variance `2 / (inputs + outputs)` (Xavier), biases
-/// standard normal. Scales of batch norms are drawn around 1 with a deviation of 0.02, their shifts are 0. All else is
-/// kept, running moments and layer norms included. Every parameter has its own stream, keyed by its name.
+/// Convolutions and linear layers are drawn again: weights normal with variance `2 / (inputs + outputs)` (Xavier),
+/// biases standard normal. Scales of batch norms are drawn around 1 with a deviation of 0.02, their shifts are 0. All
+/// else is kept, running moments and layer norms included. Every parameter has its own stream, keyed by its name.
 pub fn student_start(teacher: &ParameterSet, key: StreamKey) -> ParameterSet {
     let shape_of = |layer: &str, part: &str| {
         teacher.get(&format!("{layer}.{part}")).map(|parameter| parameter.shape.len())
@@ -53,10 +53,10 @@ pub fn student_start(teacher: &ParameterSet, key: StreamKey) -> ParameterSet {
 
 /// Returns `T^2 KL(softmax f/T | softmax s/T)` of scores `(b, K)`, a mean over samples.
 ///
-/// The teacher's are row-major.
+/// The teacher's scores are row-major.
 ///
 /// # Errors
-/// Scores of another number.
+/// Returns an error if the numbers of scores differ.
 pub fn student_loss(
     student: &Tensor,
     teacher: &[f32],
@@ -67,31 +67,31 @@ pub fn student_loss(
     loss * (temperature * temperature)
 }
 
-/// Training of a student after a call of a synthesis.
+/// Settings of a student's training after a call of a synthesis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudentTraining {
     /// Steps of SGD.
     pub steps: u32,
-    /// Images of a step.
+    /// Images per step.
     pub batch: usize,
     /// The optimizer and its rate.
     pub sgd: Sgd,
-    /// Temperature of the distillation, whose square is its factor.
+    /// Temperature `T` of the distillation, which is multiplied by its square.
     pub temperature: f64,
-    /// Weight of the mean square of gaps of mapped features; 0 without a mapping.
+    /// Weight of the mean squared gap of mapped features; 0 without a mapping.
     pub anchor_weight: f64,
-    /// Largest norm of a gradient; `None` leaves gradients alone.
+    /// Largest norm of a gradient; `None` disables clipping.
     pub clip: Option<f64>,
 }
 
 impl StudentTraining {
     /// Trains a student by its teacher on images of a pool; returns its parameters.
     ///
-    /// Both answer for the first `classes` head rows. `T^2 KL(softmax f/T | softmax s/T) + a mean (h - h_f)^2`. Its
-    /// momentum starts at zero.
+    /// The loss is `T^2 KL(softmax f/T | softmax s/T) + a mean (h - h_f)^2`, with scores of the first `classes` head
+    /// rows and mapped features `h`; `f` is the teacher. The momentum starts at zero.
     ///
     /// # Errors
-    /// A loss that is not finite, and what the network reports.
+    /// Returns an error if a loss is not finite, or the network fails.
     pub fn train(
         &self,
         student: (&Arc<Backbone>, &ParameterSet),
@@ -101,10 +101,10 @@ impl StudentTraining {
         Ok(self.train_on(student, None, teacher, pool)?.0)
     }
 
-    /// Trains as [`train`](StudentTraining::train), by an optimizer that goes on from an earlier training.
+    /// Trains as [`train`](StudentTraining::train) does, with the optimizer state of an earlier training.
     ///
     /// # Errors
-    /// As there, and a state of other parameters.
+    /// Fails as [`train`](StudentTraining::train) does, and if the state has other parameters.
     pub fn train_on(
         &self,
         (backbone, student): (&Arc<Backbone>, &ParameterSet),

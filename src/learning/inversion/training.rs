@@ -23,7 +23,7 @@ pub struct InversionLoss {
     pub smoothness: f64,
 }
 
-/// Terms of a generator's loss of a batch, before their weights.
+/// Terms of a generator's loss for a batch, before weighting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct InversionTerms {
     /// Value of [`content`].
@@ -36,12 +36,12 @@ pub struct InversionTerms {
     pub smoothness: f64,
 }
 
-/// Steps of Adam.
+/// Steps of Adam that train a generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InversionSteps {
     /// Number of steps.
     pub count: u32,
-    /// Images of a step.
+    /// Images per step.
     pub batch: usize,
     /// Learning rate.
     pub rate: f64,
@@ -50,10 +50,10 @@ pub struct InversionSteps {
 impl InversionLoss {
     /// Returns the loss of `images` `(b, c, h, w)`, and its terms.
     ///
-    /// `scores` `(b, K)` and `inputs` of batch norms are what a classifier has for them.
+    /// `scores` `(b, K)` and the `inputs` of batch norms are a classifier's for these images.
     ///
     /// # Errors
-    /// Shapes that do not fit.
+    /// Returns an error if shapes do not fit.
     pub fn of(
         &self,
         images: &Tensor,
@@ -86,12 +86,12 @@ impl InversionLoss {
 }
 
 /// Trains a generator, by Adam without weight decay, for a classifier's first head rows. Returns the terms of the last
-/// step's loss. `work` counts the steps.
+/// step's loss; `work` counts the steps.
 ///
 /// The noise of step `s` is drawn at `key.step(s)`.
 ///
 /// # Errors
-/// A loss that is not finite, and what the network reports.
+/// Returns an error if a loss is not finite, or the network fails.
 pub fn train_generator(
     generator: &ImageGenerator,
     (classifier, classes): (&Classifier, usize),

@@ -8,46 +8,46 @@ use crate::numerics::streams::{Domain, StreamKey};
 /// Training data of one member of a pack.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberData<'a> {
-    /// Its shard.
+    /// Samples of the member.
     pub loader: &'a Loader,
     /// Key of the order of samples (domain `Shuffle`) and of augmentation (`Augment`).
     pub key: StreamKey,
 }
 
-/// The samples of one step: the batches of all members that have one left.
+/// Samples of one step: the batches of all members that have one left.
 #[derive(Clone, Debug)]
 pub struct PackBatch {
-    /// One member's samples behind the other's.
+    /// Samples of all members, concatenated in their order.
     pub batch: Batch,
-    /// Members that the samples belong to; a member without a batch has none.
+    /// Assignment of the samples to members; a member without a batch has none.
     pub groups: SampleGroups,
-    /// Each member's own count of steps, from 0.
+    /// Step number of each member, from 0.
     pub steps: Vec<u64>,
 }
 
-/// Position of a member: its batches, epoch after epoch.
+/// Position of a member in its training: the batches left, epoch after epoch.
 pub(super) struct BatchCursor<'a> {
     course: MemberData<'a>,
     batch: usize,
     epochs: u32,
-    /// Current epoch; its remaining batches are kept in addition.
+    /// Current epoch, whose remaining batches are in `batches`.
     epoch: u32,
     batches: Batches<'a>,
-    /// Steps of every epoch, and those that remain of the current one.
+    /// Steps per epoch; `left` are those that remain of the current one.
     whole: usize,
     left: usize,
     step: u64,
-    /// Steps of all epochs together, if set in place of epochs.
+    /// Total number of steps, if set in place of epochs.
     steps: Option<u64>,
 }
 
-/// One member's part of a step.
+/// Batch of one member in a step.
 pub(super) struct MemberBatch {
     pub batch: Batch,
-    /// The member's own count of steps, from 0.
+    /// Step number of the member, from 0.
     pub step: u64,
     pub epoch: u32,
-    /// True if the epoch ends with it.
+    /// True if this batch ends an epoch, or the training.
     pub last: bool,
 }
 
@@ -71,12 +71,12 @@ impl<'a> BatchCursor<'a> {
         }
     }
 
-    /// Steps of every epoch.
+    /// Returns the number of steps per epoch.
     pub fn batches_of_an_epoch(&self) -> usize {
         self.whole
     }
 
-    /// Returns the member's next batch; `None` when it has trained on all of them.
+    /// Returns the member's next batch; `None` at the end of its training.
     pub fn next(&mut self) -> Option<Result<MemberBatch, DataError>> {
         if self.left == 0 {
             self.epoch += 1;

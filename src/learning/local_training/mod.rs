@@ -1,8 +1,8 @@
-//! Local training: the loop every gradient method's client runs.
+//! Local training: the loop that the clients of all gradient methods run.
 //!
-//! A method brings its trainables and a closure from a batch to a loss; the loop draws epochs,
-//! differentiates, checks, clips and steps. Every trainable that was declared must get a gradient
-//! at every step: candle drops gradients silently, and a prompt that never trains looks like a bad method.
+//! A method brings its trainables and a closure from a batch to a loss; the loop draws epochs, differentiates, checks,
+//! clips and steps. Every declared trainable must get a gradient at every step: candle drops gradients silently, and a
+//! prompt that never trains would look like a bad method.
 //!
 //! There is one loop, [`train_pack`], which trains the members of a pack together; [`train`] and
 //! [`train_with`] are packs of one.
@@ -55,28 +55,28 @@ use super::{LearningError, Optimizer, OptimizerConfig, Schedule};
 use crate::data::{Batch, Loader};
 use crate::numerics::streams::StreamKey;
 
-/// Settings of a client's training: the `[client]` table of a scenario.
+/// Settings of a client's training, from the `[client]` table of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingPlan {
-    /// Passes over the shard.
+    /// Number of passes over the shard.
     pub epochs: u32,
-    /// Total steps, epoch after epoch, in place of `epochs`; the last epoch may be cut short.
+    /// Total number of steps in place of `epochs`; the last epoch may be cut short.
     pub steps: Option<u64>,
-    /// Largest number of steps of an epoch; samples beyond are not seen in it.
+    /// Largest number of steps per epoch; further samples are skipped in that epoch.
     pub epoch_steps: Option<u64>,
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
-    /// Created again for every call of [`train`]: no moment survives a round (see [`train_with`]).
+    /// Update rule. Its state is new for every call of [`train`], unlike [`train_with`].
     pub optimizer: OptimizerConfig,
-    /// The learning rate from epoch to epoch.
+    /// Schedule of the learning rate over the epochs of a round.
     pub schedule: Schedule,
-    /// The learning rate from round to round of a phase (see [`TrainingPlan::in_round`]).
+    /// Schedule of the learning rate over the rounds of a phase (see [`TrainingPlan::in_round`]).
     pub round_schedule: Schedule,
-    /// The learning rate of the first round, where the plan is that of a round.
+    /// Learning rate of the first round, if this is the plan of a round.
     pub first_rate: Option<f64>,
-    /// Number of the round, and of how many, if the plan is that of a round.
+    /// Number of the round and of all rounds in its phase, if this is the plan of a round.
     pub round: Option<(u32, u32)>,
-    /// Largest global gradient norm; `None` leaves gradients alone.
+    /// Largest global gradient norm; `None` disables clipping.
     pub clip: Option<f64>,
 }
 
@@ -99,8 +99,8 @@ impl Default for TrainingPlan {
 }
 
 impl TrainingPlan {
-    /// Returns the plan of round `round` (from 0) of `rounds`. Its optimizer starts at the rate that `round_schedule`
-    /// gives, and [`schedule`](TrainingPlan::schedule) goes on from there.
+    /// Returns the plan of round `round` (from 0) of `rounds`. Its optimizer has the rate that `round_schedule` gives
+    /// for the round, to which [`schedule`](TrainingPlan::schedule) applies per epoch.
     pub fn in_round(&self, round: u32, rounds: u32) -> TrainingPlan {
         let rate = self.round_schedule.rate(self.optimizer.learning_rate(), round, rounds);
         let optimizer = self.optimizer.clone().with_learning_rate(rate);
@@ -108,12 +108,12 @@ impl TrainingPlan {
         TrainingPlan { optimizer, first_rate, round: Some((round, rounds)), ..self.clone() }
     }
 
-    /// Returns the learning rate before the round schedule lowered it.
+    /// Returns the learning rate before the round schedule is applied.
     pub fn first_rate(&self) -> f64 {
         self.first_rate.unwrap_or(self.optimizer.learning_rate())
     }
 
-    /// Returns the steps of a shard of `samples` samples.
+    /// Returns the number of steps of a training on `samples` samples.
     pub fn steps_of(&self, samples: usize) -> u64 {
         match self.steps {
             Some(steps) if samples > 0 => steps,
@@ -121,20 +121,19 @@ impl TrainingPlan {
         }
     }
 
-    /// Returns the steps of an epoch over a shard of this number of batches.
+    /// Returns the number of steps per epoch for a shard of `batches` batches.
     fn batches_of(&self, batches: usize) -> u64 {
         self.epoch_steps.map_or(batches as u64, |most| most.min(batches as u64))
     }
 }
 
-/// Trains `trainables` on the shard of `loader`. It minimizes the mean loss that `forward` gives for a batch (shape
-/// `[]`).
+/// Trains `trainables` on the shard of `loader`. `forward` returns the mean loss of a batch, of shape `[]`.
 ///
 /// The order of samples is drawn at `key` with domain `Shuffle`, augmentation with domain `Augment`,
 /// both per epoch, so a client's training depends on nothing else. An empty shard trains nothing.
 ///
 /// # Errors
-/// A loss or gradient that is not finite, a trainable without gradient, a sample that cannot be read.
+/// Returns an error if a loss or gradient is not finite, a trainable has no gradient, or a sample cannot be read.
 pub fn train(
     plan: &TrainingPlan,
     loader: &Loader,
@@ -147,11 +146,13 @@ pub fn train(
     train_with(plan, &mut optimizer, loader, trainables, key, forward)
 }
 
-/// [`train`] with an optimizer over the same variables in the same order: one that goes on from
-/// an earlier training, or has different rates for different variables. A pack of one.
+/// Trains as [`train`] does, with a given optimizer over the same variables in the same order.
+///
+/// The optimizer may continue an earlier training, or have different rates for different variables. It is for a single
+/// member.
 ///
 /// # Errors
-/// As [`train`].
+/// Fails as [`train`] does.
 pub fn train_with(
     plan: &TrainingPlan,
     optimizer: &mut Optimizer,

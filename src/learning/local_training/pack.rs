@@ -1,9 +1,9 @@
 //! The loop: one forward and one backward pass per step for all members of a pack.
 //!
-//! Trainables hold the members' values one behind the other, `(members, ..)`; losses come per member and are
-//! differentiated as their sum, so that each member's gradient is its own. A member with fewer steps than the others
-//! takes part with no sample once its batches are used up, and one that meets a value that is not finite stops there;
-//! neither moves any more, and no other member is affected.
+//! Trainables hold the members' values stacked, `(members, ..)`; losses are per member and are differentiated as their
+//! sum, so that each member gets its own gradient. A member that has fewer steps than the others takes part without
+//! samples once its batches are used up, and one with a value that is not finite stops there. Neither changes any more,
+//! and no other member is affected.
 
 use std::sync::Arc;
 
@@ -20,15 +20,14 @@ use crate::model::ops::{self, SampleGroups};
 
 /// Trains the members of a pack together.
 ///
-/// `trainables` hold the values of as many members as there are courses, one behind the other, and `optimizer` moves
-/// them in the same order. `forward` gives the mean loss of each member over its own samples, `(members)`, or `[]`
-/// for one member.
+/// `trainables` hold the stacked values of as many members as there are `courses`, and `optimizer` updates them in the
+/// same order. `forward` gives the mean loss of each member over its own samples, `(members)`, or `[]` for one member.
 ///
-/// Each member gets the report and the values that it would get alone, to the bit where `forward`
-/// computes each member's part as it would alone (as the grouped ops do on the CPU). It fails alone.
+/// Each member gets the report and the values that it would get alone, to the bit where `forward` computes each
+/// member's part as it would alone (as the grouped ops do on the CPU). If a member fails, the others go on.
 ///
 /// # Errors
-/// What concerns all members: a trainable without gradient, an op that refuses.
+/// Returns an error for failures of the whole pack: a trainable without gradient, or an operation that fails.
 pub fn train_pack(
     plan: &TrainingPlan,
     optimizer: &mut Optimizer,
@@ -49,7 +48,7 @@ pub fn train_pack(
     Ok(pack.members.into_iter().map(|(_, progress)| progress.finish()).collect())
 }
 
-/// Losses and gradients are looked at before a step: a spoilt one is not taken.
+/// Trains, checking losses and gradients before each step, so that no step with a bad value is taken.
 fn train_watched(
     pack: &mut MemberPack<'_>,
     optimizer: &mut Optimizer,
@@ -70,10 +69,10 @@ fn train_watched(
     Ok(())
 }
 
-/// Trains, reading losses and gradients when the longest course has ended an epoch.
+/// Trains without waiting: losses and gradients are read after each epoch of the member with the longest epochs.
 ///
-/// Reading a number from an accelerator waits for everything that is queued there. A member that was spoilt has gone
-/// on until then with values that are not finite, and fails at the step where it began.
+/// Reading a number from an accelerator waits for everything that is queued there. A member with a bad value continues
+/// until then with values that are not finite, and its error names the step at which that began.
 fn train_unwatched(
     pack: &mut MemberPack<'_>,
     optimizer: &mut Optimizer,
@@ -89,7 +88,7 @@ fn train_unwatched(
         let scales = pack.plan.clip.map(|limit| clip_factors(&squares, limit)).transpose()?;
         let strides = pack.unclipped(&turns);
         optimizer.step_scaled(&gradients, &strides, scales.as_ref())?;
-        // Without its history, which holds every activation of the step.
+        // Detached, as the graph would keep every activation of the step.
         let losses = per_member(&losses.detach(), turns.len())?;
         unread.push(UnreadStep { losses, squares, turns });
         if unread.len() >= longest {
@@ -99,7 +98,7 @@ fn train_unwatched(
     pack.read(&mut unread)
 }
 
-/// Losses as `(members)` in `f32`.
+/// Returns losses as `(members)` in `f32`.
 fn per_member(losses: &Tensor, members: usize) -> Result<Tensor, LearningError> {
     let losses = losses.flatten_all()?.to_dtype(DType::F32)?;
     if losses.elem_count() != members {
@@ -115,9 +114,9 @@ struct UpcomingBatch {
     turns: Vec<Option<Taken>>,
 }
 
-/// A step that was taken and not looked at, where it was computed.
+/// Results of a step that was taken and not yet read, where they were computed.
 struct UnreadStep {
-    /// `(members)`.
+    /// Losses, `(members)`.
     losses: Tensor,
     /// Squared norms of gradients, `(variables, members)`.
     squares: Tensor,
@@ -126,7 +125,7 @@ struct UnreadStep {
 
 struct MemberPack<'a> {
     plan: &'a TrainingPlan,
-    /// The optimizer's learning rate, before the schedule of epochs.
+    /// Learning rate of the optimizer, before the schedule over epochs.
     base: f64,
     trainables: &'a [(Arc<str>, Var)],
     vars: Vec<Var>,
@@ -182,7 +181,7 @@ impl<'a> MemberPack<'a> {
         Ok(Some(UpcomingBatch { batch, turns }))
     }
 
-    /// Members whose loss is not finite stop before the step.
+    /// Stops members whose loss is not finite, before the step.
     fn watch(&mut self, losses: &[f32], turns: &[Option<Taken>]) {
         for ((turn, loss), (_, progress)) in turns.iter().zip(losses).zip(&mut self.members) {
             if let Some(turn) = turn.filter(|_| !loss.is_finite()) {
@@ -205,13 +204,13 @@ impl<'a> MemberPack<'a> {
         }
     }
 
-    /// Batches of an epoch of the member that has most.
+    /// Returns the number of batches in the longest epoch of any member.
     fn longest_epoch(&self) -> usize {
         let batches = |(place, _): &(BatchCursor<'_>, MemberProgress)| place.batches_of_an_epoch();
         self.members.iter().map(batches).max().unwrap_or(0)
     }
 
-    /// Returns the stride of each member; members whose gradient is not finite stop.
+    /// Returns the stride of each member, and stops members whose gradient is not finite.
     fn strides(
         &mut self,
         turns: &[Option<Taken>],
@@ -246,7 +245,7 @@ impl<'a> MemberPack<'a> {
         members.map(stride).collect()
     }
 
-    /// Returns the name of the variable whose gradient of a member is not finite.
+    /// Returns the name of the variable for which a member's gradient is not finite.
     fn spoilt(&self, gradients: &GradStore, member: usize) -> Result<String, LearningError> {
         for (name, var) in self.trainables {
             let norms = member_norms(gradients, std::slice::from_ref(var), self.members.len())?;
@@ -265,7 +264,7 @@ impl<'a> MemberPack<'a> {
         }
     }
 
-    /// Fetches and notes losses and gradients of steps that were taken, all at once.
+    /// Reads the losses and gradient norms of steps that were taken, all at once, and records them.
     fn read(&mut self, steps: &mut Vec<UnreadStep>) -> Result<(), LearningError> {
         if steps.is_empty() {
             return Ok(());

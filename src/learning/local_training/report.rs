@@ -5,18 +5,19 @@ use crate::learning::LearningError;
 /// Report of a call of [`train`](super::train).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrainingReport {
-    /// Optimizer steps.
+    /// Number of optimizer steps.
     pub steps: u64,
-    /// Samples seen, repetitions included.
+    /// Number of samples seen, including repetitions.
     pub samples: u64,
-    /// Sum of the learning rates of its steps, each as it was used: where gradients are constant, how far a variable
-    /// moved is this times the gradient.
+    /// Sum of the learning rates of all steps.
+    ///
+    /// If gradients are constant, a variable moves by this times the gradient.
     pub rates: f64,
-    /// Loss of the first batch; 0 when there was none.
+    /// Loss of the first batch; 0 if there was none.
     pub loss_first: f32,
     /// Loss of the last batch.
     pub loss_last: f32,
-    /// Sum of the losses of the first epoch's steps.
+    /// Sum of the losses of all steps in the first epoch.
     pub first_epoch: f64,
     /// Mean loss over the samples of each epoch.
     pub epoch_losses: Vec<f64>,
@@ -34,23 +35,23 @@ impl TrainingReport {
     }
 }
 
-/// Record of a member's part of a step.
+/// One member's part of a step that is being taken.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
-    /// The member's own count of steps, from 0.
+    /// Step number of the member, from 0.
     pub step: u64,
-    /// True if its epoch, or the training, ends with it.
+    /// True if this step ends an epoch of the member, or its training.
     pub last: bool,
     pub samples: usize,
-    /// The learning rate.
+    /// Learning rate of the step.
     pub rate: f64,
 }
 
-/// A member's report as it grows, or why it ended early.
+/// Report of a member so far, or the error that ended its training.
 #[derive(Default)]
 pub(super) struct MemberProgress {
     report: TrainingReport,
-    /// Sum of losses and count of samples of the current epoch.
+    /// Sum of losses and number of samples of the current epoch.
     epoch: (f64, u64),
     failed: Option<LearningError>,
 }
@@ -83,12 +84,12 @@ impl MemberProgress {
         }
     }
 
-    /// Records that a value of the `step`-th step was not finite.
+    /// Records that a value of step `step` was not finite.
     pub fn spoil(&mut self, what: String, step: u64) {
         self.fail(LearningError::NonFinite { what, step });
     }
 
-    /// Ends the training; the first reason counts.
+    /// Ends the training with this error, unless it has ended before.
     pub fn fail(&mut self, why: LearningError) {
         self.failed.get_or_insert(why);
     }

@@ -1,14 +1,14 @@
-//! The quadratic penalty that holds a model near an earlier one, number by number.
+//! Quadratic penalty that keeps a model near an earlier one, with a weight for every parameter value.
 
 use candle_core::{Result, Tensor, bail};
 
 use super::closed_form;
 
-/// Returns `strength * sum of importance (w - anchor)^2` as a scalar. Its gradient is
-/// `2 strength importance (w - anchor)`.
+/// Returns `strength * sum importance (w - anchor)^2` as a scalar. Its gradient is `2 strength importance (w -
+/// anchor)`.
 ///
 /// # Errors
-/// An anchor or importance of another length.
+/// Returns an error if the anchor or importance has another length.
 pub fn anchored(w: &Tensor, anchor: &[f32], importance: &[f32], strength: f64) -> Result<Tensor> {
     if anchor.len() != w.elem_count() || importance.len() != w.elem_count() {
         let (anchor, importance) = (anchor.len(), importance.len());

@@ -1,25 +1,26 @@
-//! Terms of the loss of each member of a pack on its own values alone: `<w, c>` and `mu/2 |w - a|^2`, in closed form.
+//! Loss terms of each pack member that depend on its parameters alone: `<w, c>` and `mu/2 |w - a|^2`.
 //!
-//! A variable of a pack holds its members' values one behind the other, `(members, ..)`; a term gives `(members)`.
+//! A variable of a pack holds its members' values stacked, `(members, ..)`; a term is `(members)`. Gradients are in
+//! closed form.
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
 use crate::learning::optimizer::lend;
 use crate::model::ops;
 
-/// Linear term `<w, c>` of every member, whose gradient is `c` for every `w`: it changes the direction of a descent.
-/// It is made once for all steps of a training.
+/// Linear term `<w, c>` of every member, whose gradient is the constant `c`. It corrects the direction of descent, and
+/// is created once for all steps of a training.
 #[derive(Clone, Debug)]
 pub struct Linear {
-    /// `c`, of the shape of the variable.
+    /// Slope `c`, in the shape of the variable.
     slope: Tensor,
 }
 
 impl Linear {
-    /// Returns the term with these slopes, row-major, for a variable like this one.
+    /// Returns the term with these slopes, row-major, for a variable of the shape of `like`.
     ///
     /// # Errors
-    /// Slopes of another number.
+    /// Returns an error if the number of slopes differs from that of the values.
     pub fn new(slope: Vec<f32>, like: &Tensor) -> Result<Linear> {
         let slope = Tensor::from_vec(slope, like.shape(), like.device())?;
         Ok(Linear { slope: slope.to_dtype(like.dtype())? })
@@ -28,7 +29,7 @@ impl Linear {
     /// Returns the term of each member, `(members)`.
     ///
     /// # Errors
-    /// A variable of another shape, or one that does not divide among the members.
+    /// Returns an error if the variable has another shape, or does not divide among the members.
     pub fn of(&self, w: &Tensor, members: usize) -> Result<Tensor> {
         if w.shape() != self.slope.shape() {
             bail!("a linear term of {:?} for {:?}", self.slope.shape(), w.shape());
@@ -49,11 +50,11 @@ impl Linear {
     }
 }
 
-/// Returns each member's proximal term towards its own anchor, `mu/2 |w - a|^2`. `anchors` lie as the variable does,
-/// and there is a `mu` for each member.
+/// Returns each member's proximal term towards its own anchor, `mu/2 |w - a|^2`. `anchors` have the layout of the
+/// variable, and `mus` one value per member.
 ///
 /// # Errors
-/// Anchors of another number.
+/// Returns an error if the number of anchor values differs.
 pub fn proximals(w: &Tensor, anchors: &[f32], mus: &[f64]) -> Result<Tensor> {
     let divides = !mus.is_empty() && w.elem_count().is_multiple_of(mus.len());
     if anchors.len() != w.elem_count() || !divides {
@@ -82,7 +83,7 @@ fn is_here(w: &Tensor) -> bool {
     w.device().is_cpu() && w.dtype() == DType::F32
 }
 
-/// Returns `(members)` with these values. The gradient of each in its own part of `w` is that part of `slope`.
+/// Returns a tensor `(members)` of these values. The gradient of each, in its own part of `w`, is that part of `slope`.
 fn by_member(w: &Tensor, values: Vec<f32>, slope: Tensor) -> Result<Tensor> {
     let members = values.len();
     if members == 0 || !w.elem_count().is_multiple_of(members) {
@@ -91,7 +92,7 @@ fn by_member(w: &Tensor, values: Vec<f32>, slope: Tensor) -> Result<Tensor> {
     if is_here(w) {
         return w.apply_op1(ByMember { values, slope });
     }
-    // Elsewhere: a linear function with the right slope, moved to the right values.
+    // On other devices and types: a linear function with the right slope, shifted to the right values.
     let products = (w * slope)?.reshape((members, w.elem_count() / members))?;
     let linear = ops::sum(&products, 1)?;
     let values = Tensor::from_vec(values, members, w.device())?.to_dtype(w.dtype())?;

@@ -1,4 +1,4 @@
-//! The pull of a batch's class means, or of its samples, towards prototypes (FedProto).
+//! Pull of a batch's class means, or of its samples, towards prototypes (FedProto).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub enum ProtoDistance {
     Samples,
 }
 
-/// Prototypes of some classes, one behind the other.
+/// Prototypes of some classes, of equal width.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassPrototypes {
     /// Prototype of each class, `(dim,)`.
@@ -44,14 +44,14 @@ impl ClassPrototypes {
         self.by_class.is_empty()
     }
 
-    /// Returns `sum_c distance(prototype_c, mean of the features of c)`, a scalar.
+    /// Returns the pull `sum_c distance(prototype_c, mean of the features of c)`, a scalar.
     ///
-    /// The sum is over the classes among `labels` that have a prototype, of `features` `(b, dim)`; it is 0 if there
-    /// is none. With `g` its derivative by the mean of a class, each of the class's `n` features in the batch gets `g
-    /// / n`. With [`ProtoDistance::Samples`] it is `sum_i |f_i - prototype of i's class|^2 / (b dim)`.
+    /// The sum is over the classes among `labels` that have a prototype, with `features` `(b, dim)`; it is 0 if there
+    /// is none. With `g` its derivative by the mean of a class, each of the class's `n` features in the batch gets `g /
+    /// n`. With [`ProtoDistance::Samples`] it is `sum_i |f_i - prototype of i's class|^2 / (b dim)`.
     ///
     /// # Errors
-    /// More or fewer labels than features, or prototypes of another width.
+    /// Returns an error if there is not one label per feature, or prototypes have another width.
     pub fn pull(
         &self,
         features: &Tensor,
@@ -101,7 +101,7 @@ impl ClassPrototypes {
         })
     }
 
-    /// Returns the mean of squares of all entries of `features - prototypes`, `(b, dim)`.
+    /// Returns the mean of squares of all entries of `features - prototypes`, both `(b, dim)`.
     fn pull_samples(&self, features: &Tensor, labels: &[u32], dim: usize) -> Result<Tensor> {
         closed_form(features, |features| {
             let (mut total, mut slope) = (0.0, vec![0f32; features.len()]);
@@ -162,8 +162,8 @@ mod tests {
         [(3, vec![1.0, 0.0]), (5, vec![0.0, 2.0]), (9, vec![7.0, 7.0])].into_iter().collect()
     }
 
-    /// FedProto card, invariant 3: `2 (mean_c - p_c) / (d n_c)` for every feature of a class, zero where the mean is the
-    /// prototype; a class without a prototype, and a prototype without a sample, have no part.
+    /// FedProto card, invariant 3: `2 (mean_c - p_c) / (d n_c)` for every feature of a class, zero where the mean is
+    /// the prototype; a class without a prototype, and a prototype without a sample, have no part.
     #[test]
     fn a_class_is_drawn_by_its_mean() {
         let (features, labels) = ([2.0f32, 1.0, 4.0, -3.0, 0.0, 4.0, 9.0, 9.0], [3u32, 3, 5, 4]);

@@ -1,4 +1,4 @@
-//! Sigmoid cross-entropy: one logistic regression per class, towards targets that may be soft (LwF.MC, iCaRL, GLFC).
+//! Sigmoid cross-entropy: one logistic regression per class, possibly with soft targets (LwF.MC, iCaRL, GLFC).
 
 use candle_core::{Result, Tensor, bail};
 use clap::ValueEnum;
@@ -17,7 +17,7 @@ pub enum ClassReduction {
     Sum,
 }
 
-/// `1 / (1 + e^-z)`.
+/// Returns `1 / (1 + e^-z)` in f64.
 pub fn sigmoid(z: f32) -> f64 {
     let small = libm::exp(-f64::from(z.abs()));
     match z >= 0.0 {
@@ -26,8 +26,10 @@ pub fn sigmoid(z: f32) -> f64 {
     }
 }
 
-/// Targets `(b, columns)`, row-major, of samples with these labels: one-hot, but on the first columns the [`sigmoid`]s of
-/// what a teacher answers, `(b, old)` logits given with `old`.
+/// Returns one-hot targets `(b, columns)` of these labels, row-major, with soft targets on old columns.
+///
+/// `old` is the number of the first columns and a teacher's logits `(b, old)` for them, whose [`sigmoid`]s are the
+/// targets there.
 pub fn sigmoid_targets(
     labels: &[u32],
     columns: usize,
@@ -43,12 +45,12 @@ pub fn sigmoid_targets(
     labels.iter().enumerate().flat_map(of).collect()
 }
 
-/// Returns the mean over samples of the binary cross-entropies of `logits` `(b, C)`. The `targets` `(b, C)` in
-/// `[0, 1]`, row-major, are never differentiated. The result is a scalar; its gradient is `sigmoid(z) - g` over
-/// `b C`, or over `b` for the sum, and exactly zero where a target is the [`sigmoid`] of its logit.
+/// Returns the mean over samples of the binary cross-entropies of `logits` `(b, C)`, a scalar. The `targets` `g` `(b,
+/// C)` in `[0, 1]`, row-major, have no gradient. The gradient of the logits is `sigmoid(z) - g`, divided by `b C`, or
+/// by `b` for the sum over classes. It is exactly zero where a target is the [`sigmoid`] of its logit.
 ///
 /// # Errors
-/// No logits, or targets of another size.
+/// Returns an error if there are no logits, or targets have another size.
 pub fn sigmoid_cross_entropy(
     logits: &Tensor,
     targets: &[f64],
@@ -62,11 +64,11 @@ pub fn sigmoid_cross_entropy(
     scaled(logits, targets, |_| 1.0, scale)
 }
 
-/// Returns the mean over samples and classes, with a weight per sample (GLFC, LGA). Neither targets nor weights are
-/// differentiated.
+/// Returns the mean over samples and classes, with a weight per sample (GLFC, LGA). Neither targets nor weights have
+/// gradients.
 ///
 /// # Errors
-/// No logits, or targets or weights of another size.
+/// Returns an error if there are no logits, or targets or weights have another size.
 pub fn weighted_sigmoid_cross_entropy(
     logits: &Tensor,
     targets: &[f64],

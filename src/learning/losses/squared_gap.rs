@@ -1,16 +1,16 @@
-//! Squares of gaps between outputs and fixed targets, with a tolerance.
+//! Squared gaps between outputs and fixed targets, with a tolerance.
 
 use candle_core::{Result, Tensor, bail};
 
 use super::closed_form;
 
-/// `weight max(0, mean (h - t)^2 - radius)` over all entries of `h`, as a scalar.
+/// Returns `weight max(0, mean (h - t)^2 - radius)` over all entries of `h`, as a scalar.
 ///
-/// The mean is over samples and width together, so that one hinge decides for the batch (LANDER). At and within the
-/// radius, or with a weight of zero, the gradient is exactly zero, but there is one. `targets` are row-major and never differentiated.
+/// The mean is over samples and width together, so that one hinge decides for the batch (LANDER). Up to the radius, or
+/// with a weight of zero, the gradient is exactly zero, but it exists. `targets` are row-major and have no gradient.
 ///
 /// # Errors
-/// Targets of another number, or none.
+/// Returns an error if the number of targets differs, or there are none.
 pub fn squared_gap(h: &Tensor, targets: &[f32], radius: f64, weight: f64) -> Result<Tensor> {
     if targets.is_empty() || targets.len() != h.elem_count() {
         bail!("squared gap: {} targets for {:?}", targets.len(), h.shape());

@@ -1,15 +1,15 @@
-//! The distance of logits from those that were noted when a sample was stored (dark experience).
+//! Distance of logits from those that were stored with a sample (dark experience replay).
 
 use candle_core::{Result, Tensor, bail};
 
 use super::closed_form;
 
-/// Returns `mean over samples of mean over compared columns of (z - stored)^2` as a scalar. `z` are logits `(b, C)`.
-/// A sample's first `columns` columns are compared, or all that were stored of it if fewer; a sample without stored
-/// logits adds nothing.
+/// Returns the mean over samples of the mean of `(z - stored)^2` over compared columns, a scalar. `z` are logits `(b,
+/// C)`. A sample's first `columns` columns are compared, or all that were stored of it if fewer; a sample without
+/// stored logits adds nothing.
 ///
 /// # Errors
-/// As many notes as samples, and no more columns than there are.
+/// Returns an error if there is not one entry of `stored` per sample, or if more columns are compared than there are.
 pub fn stored_logits(z: &Tensor, stored: &[&[f32]], columns: usize) -> Result<Tensor> {
     let (samples, classes) = z.dims2()?;
     if stored.len() != samples || columns > classes || samples == 0 {

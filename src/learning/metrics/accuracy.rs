@@ -1,11 +1,11 @@
-//! The accuracy matrix and everything that is read from it.
+//! Accuracy matrix, and the metrics computed from it.
 //!
 //! Definitions follow the HGP benchmark (`protocol-hgp.md`, section 6) and, for forgetting, also Chaudhry
 //! et al. (2018), the STSA release and the prompt line of CODA-Prompt and HePCo. With uneven test sets macro and
 //! micro differ: macro averages tasks, micro averages samples.
 //!
-//! A task without test samples has no accuracy. Every mean is over the tasks (or stages) that have one, and a mean over
-//! none is no value.
+//! A task without test samples has no accuracy. Every mean is over the tasks (or stages) that have one; a mean over
+//! none is `None`.
 //!
 //! ```
 //! use fedcast::learning::AccuracyMatrix;
@@ -20,12 +20,14 @@
 //! assert_eq!(a.faa(), Some(65.0));
 //! ```
 
-/// `A[i][j]` in percent, one column per finished task.
+/// Accuracies `A[i][j]` in percent, with one column per finished task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccuracyMatrix {
-    /// Test samples per task.
+    /// Number of test samples of each task.
     test_counts: Vec<u64>,
-    /// `stages[j][i]`: accuracy on task `i` after task `j`, where it has test samples; at least `j + 1` entries.
+    /// Accuracy on task `i` after task `j` at `stages[j][i]`, `None` if it has no test samples.
+    ///
+    /// Row `j` has at least `j + 1` entries.
     stages: Vec<Vec<Option<f64>>>,
 }
 
@@ -35,39 +37,42 @@ impl AccuracyMatrix {
         AccuracyMatrix { test_counts, stages: Vec::new() }
     }
 
-    /// Adds the accuracies after the next task: of the tasks `0..=j`, or of more where later
-    /// tasks were measured before their training. Panics when there are fewer.
+    /// Adds the accuracies after the next task: those of tasks `0..=j`, or more if later tasks were measured before
+    /// their training.
+    ///
+    /// # Panics
+    /// Panics if there are fewer.
     pub fn push_stage(&mut self, accuracies: &[Option<f64>]) {
         assert!(accuracies.len() > self.stages.len(), "every seen task needs an entry");
         self.stages.push(accuracies.to_vec());
     }
 
-    /// Finished tasks.
+    /// Returns the number of finished tasks.
     pub fn tasks(&self) -> usize {
         self.stages.len()
     }
 
-    /// `A[task][after]`, where measured.
+    /// Returns `A[task][after]`, if it was measured.
     pub fn at(&self, task: usize, after: usize) -> Option<f64> {
         self.stages.get(after)?.get(task).copied().flatten()
     }
 
-    /// Accuracies on the tasks seen after task `after`; `None` for a task without test samples.
+    /// Returns the accuracies after task `after` on the tasks seen; `None` for a task without test samples.
     pub fn stage(&self, after: usize) -> &[Option<f64>] {
         &self.stages[after][..=after]
     }
 
-    /// Mean over the tasks seen after task `after`.
+    /// Returns the mean accuracy after task `after` over the tasks seen.
     pub fn r#macro(&self, after: usize) -> Option<f64> {
         mean(self.stage(after).iter().copied().flatten())
     }
 
-    /// Mean over the test samples seen after task `after`.
+    /// Returns the mean accuracy after task `after` over the test samples of the tasks seen.
     pub fn micro(&self, after: usize) -> Option<f64> {
         self.micro_of_first(after + 1, after)
     }
 
-    /// Mean over the test samples of the first `tasks` tasks after task `after`.
+    /// Returns the mean accuracy after task `after` over the test samples of the first `tasks` tasks.
     fn micro_of_first(&self, tasks: usize, after: usize) -> Option<f64> {
         let counted = self.stages[after].iter().zip(&self.test_counts[..tasks]);
         let measured = counted.filter_map(|(accuracy, samples)| Some(((*accuracy)?, *samples)));
@@ -77,42 +82,44 @@ impl AccuracyMatrix {
         (total > 0).then(|| sum / total as f64)
     }
 
-    /// Final average accuracy (FAA): the macro accuracy after the last task.
+    /// Returns the final average accuracy (FAA): the macro accuracy after the last task.
     pub fn faa(&self) -> Option<f64> {
         self.r#macro(self.last()?)
     }
 
-    /// Average incremental accuracy: mean of the macro accuracies after each task.
+    /// Returns the average incremental accuracy: the mean of the macro accuracies after each task.
     pub fn average_incremental_accuracy(&self) -> Option<f64> {
         mean((0..self.tasks()).filter_map(|j| self.r#macro(j)))
     }
 
-    /// Average incremental accuracy of the micro accuracies (STSA's A-bar).
+    /// Returns the mean of the micro accuracies after each task (STSA's A-bar).
     pub fn average_incremental_accuracy_micro(&self) -> Option<f64> {
         mean((0..self.tasks()).filter_map(|j| self.micro(j)))
     }
 
     /// Returns the average incremental accuracy without the first stage.
     ///
-    /// It is the [`average_incremental_accuracy`](AccuracyMatrix::average_incremental_accuracy) of the other stages:
-    /// after the first stage nothing can have been forgotten.
+    /// It is the [`average_incremental_accuracy`](AccuracyMatrix::average_incremental_accuracy) of the other stages: in
+    /// the first stage nothing can have been forgotten.
     pub fn average_from_second_stage(&self) -> Option<f64> {
         mean((1..self.tasks()).filter_map(|j| self.r#macro(j)))
     }
 
-    /// Mean of the micro accuracies from the second stage on. FedHAF's tables print nine values of ten tasks, of which the
-    /// first already depends on losses that the first task has not: so they are read as beginning after the second.
+    /// Returns the mean of the micro accuracies from the second stage on.
+    ///
+    /// FedHAF's tables print nine values of ten tasks, of which the first already depends on losses that do not apply
+    /// in the first task. So they are read as beginning after the second task.
     pub fn average_from_second_stage_micro(&self) -> Option<f64> {
         mean((1..self.tasks()).filter_map(|j| self.micro(j)))
     }
 
-    /// `A_i^i - A_i^T` of every task; that of the last task is 0.
+    /// Returns `A_i^i - A_i^T` of every task; that of the last task is 0.
     pub fn drops(&self) -> Vec<Option<f64>> {
         let Some(last) = self.last() else { return Vec::new() };
         (0..=last).map(|i| Some(self.at(i, i)? - self.at(i, last)?)).collect()
     }
 
-    /// Forgetting as the HGP code has it: mean of [`drops`](AccuracyMatrix::drops) over all `T` tasks.
+    /// Returns forgetting as in HGP's code: the mean of [`drops`](AccuracyMatrix::drops) over all `T` tasks.
     pub fn forgetting(&self) -> Option<f64> {
         mean(self.drops().into_iter().flatten())
     }
@@ -132,20 +139,20 @@ impl AccuracyMatrix {
     }
 
     /// Returns [`forgetting_from_best`](AccuracyMatrix::forgetting_from_best) after task `after`. `None` after the
-    /// first.
+    /// first task.
     pub fn forgetting_from_best_after(&self, after: usize) -> Option<f64> {
         mean((0..after).filter_map(|i| Some(self.best(i, after)? - self.at(i, after)?)))
     }
 
-    /// Returns forgetting in the STSA release's form: the best over **all** stages. The last stage is included, so it
-    /// is never negative; mean over the `T - 1` old tasks.
+    /// Returns forgetting from the best accuracy over **all** stages, as in the STSA release. It is averaged over the
+    /// `T - 1` old tasks, and never negative, as the last stage is included.
     pub fn forgetting_from_best_ever(&self) -> Option<f64> {
         let last = self.last()?;
         mean((0..last).filter_map(|i| self.fallen_from_best(i, last)))
     }
 
-    /// Returns [`forgetting_from_best_ever`](AccuracyMatrix::forgetting_from_best_ever) over all `T` tasks. The last
-    /// of them has nothing to forget (FedHAF, section 4.1).
+    /// Returns [`forgetting_from_best_ever`](AccuracyMatrix::forgetting_from_best_ever) over all `T` tasks. The last of
+    /// them adds 0 (FedHAF, section 4.1).
     pub fn forgetting_from_best_of_all(&self) -> Option<f64> {
         let last = self.last()?;
         mean((0..=last).filter_map(|i| self.fallen_from_best(i, last)))
@@ -155,8 +162,10 @@ impl AccuracyMatrix {
         Some(self.best(task, last + 1)? - self.at(task, last)?)
     }
 
-    /// Mean consecutive drop by the formula that CODA-Prompt's paper prints:
-    /// `1/(T-1) sum_{s=2..T} 1/s sum_{i<s} (a_{s-1,i} - a_{s,i})`, `s` from 1: over all tasks, the new one too.
+    /// Returns the mean consecutive drop by the formula in CODA-Prompt's paper.
+    ///
+    /// It is `1/(T-1) sum_{s=2..T} 1/s sum_{i<s} (a_{s-1,i} - a_{s,i})`, with `s` from 1: an average over all tasks,
+    /// including the new one.
     pub fn forgetting_consecutive(&self) -> Option<f64> {
         let of_all = |s| {
             let drops = self.drops_at(s);
@@ -166,15 +175,18 @@ impl AccuracyMatrix {
         mean((1..self.tasks()).filter_map(of_all))
     }
 
-    /// Mean consecutive drop over the tasks that can be forgotten: `1/(s-1)` in place of `1/s`. Every task counts alike. So
-    /// it is in CODA-Prompt's release, which says that it assumes tasks of one size.
+    /// Returns the mean consecutive drop over old tasks: with `1/(s-1)` in place of `1/s`.
+    ///
+    /// Every task counts equally. This is the computation in CODA-Prompt's release, which states that it assumes tasks
+    /// of one size.
     pub fn forgetting_consecutive_old(&self) -> Option<f64> {
         mean((1..self.tasks()).filter_map(|s| mean(self.drops_at(s))))
     }
 
-    /// HePCo's F_N as its release computes it: what the accuracy on the test samples of all old tasks together loses with
-    /// each new task. A task counts by its test samples, so it is
-    /// [`forgetting_consecutive_old`](AccuracyMatrix::forgetting_consecutive_old) where tasks have as many of them.
+    /// Returns HePCo's F_N as computed in its release: the drop of accuracy on all old test samples per new task.
+    ///
+    /// Tasks count by their test samples, so it equals
+    /// [`forgetting_consecutive_old`](AccuracyMatrix::forgetting_consecutive_old) if all have equally many.
     pub fn forgetting_consecutive_old_micro(&self) -> Option<f64> {
         let lost = |s: usize| Some(self.micro(s - 1)? - self.micro_of_first(s, s)?);
         mean((1..self.tasks()).filter_map(lost))
@@ -194,7 +206,7 @@ impl AccuracyMatrix {
     }
 }
 
-/// Returns the mean of some values; `None` of no values.
+/// Returns the mean of some values; `None` if there are none.
 pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (sum, n) = values.into_iter().fold((0.0, 0u32), |(sum, n), v| (sum + v, n + 1));
     (n > 0).then(|| sum / f64::from(n))

@@ -1,24 +1,24 @@
 //! Federated bias (HGP, section 2 and `protocol-hgp.md` section 7). It is measured on each client's model after local
 //! training and before synchronization.
 //!
-//! *Responses*: a client that only knows its own classes predicts only them, so the entropy of
-//! its predictions over the global test set is low. *Features*: prototypes of one class drift apart between clients.
+//! *Responses*: a client that knows only its own classes predicts only these, so the entropy of its predictions over
+//! the global test set is low. *Features*: prototypes of one class drift apart between clients.
 
 use super::accuracy::mean;
 
-/// Entropy of the predictions of several clients.
+/// Entropy of the predictions of several clients over the global test set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseEntropy {
-    /// Per client, in nats; `None` of a client without any prediction.
+    /// Entropy per client, in nats; `None` for a client without predictions.
     pub nats: Vec<Option<f64>>,
     /// Mean over clients with predictions, in nats.
     pub mean: Option<f64>,
-    /// Mean over these clients of `H / ln C`: 0 for a constant answer, 1 for a uniform one; `None` of a single class, where
-    /// both are the same.
+    /// Mean over these clients of `H / ln C`: 0 for constant predictions, 1 for uniform ones. `None` for a single
+    /// class, where both are the same.
     pub mean_normalized: Option<f64>,
 }
 
-/// Entropy of histograms of predicted classes, one per client, each over the same `C` classes.
+/// Returns the entropy of clients' histograms of predicted classes, all over the same `C` classes.
 ///
 /// ```
 /// use fedcast::learning::metrics::response_entropy;
@@ -35,19 +35,19 @@ pub fn response_entropy(histograms: &[Vec<u64>]) -> ResponseEntropy {
     ResponseEntropy { mean: mean(nats.iter().copied().flatten()), mean_normalized, nats }
 }
 
-/// Entropy of a histogram, in nats; `None` of an empty one.
+/// Returns the entropy of a histogram, in nats; `None` if it is empty.
 fn entropy(histogram: &[u64]) -> Option<f64> {
     let total: u64 = histogram.iter().sum();
     let terms = histogram.iter().filter(|&&n| n > 0).map(|&n| {
         let share = n as f64 / total as f64;
         -share * libm::log(share)
     });
-    // `+ 0.0` turns the -0 of a constant answer into 0.
+    // Adding 0.0 turns the -0 of constant predictions into 0.
     (total > 0).then(|| terms.sum::<f64>() + 0.0)
 }
 
-/// Mean Euclidean distance between the prototypes of one class on different clients: per class over pairs of clients
-/// that both hold it, then over classes with at least one pair; `None` when there is none.
+/// Returns the mean Euclidean distance between the prototypes of a class on different clients. The mean is over pairs
+/// of clients that both hold the class, then over classes with at least one pair; `None` if there is none.
 ///
 /// `prototypes[client][class]` is the class mean on that client, if it holds the class.
 pub fn prototype_distance<P: AsRef<[f64]>>(prototypes: &[Vec<Option<P>>]) -> Option<f64> {

@@ -12,9 +12,9 @@
 //! | `BT_p` | mean over the client tasks that finished *before* of (now - when they finished), 0 for none |
 //! | `TT_p` | `FT_p + BT_p`, at the last point `FT_p` alone |
 //!
-//! Client tasks without test images are in no mean. At a point at which none of the client tasks begun has test images
-//! there is no measure, and that point is in no mean over points. FM, FT, BT and TT are means over points. Avg is the
-//! accuracy at the last point: what the C²Prompt paper means by it is not established.
+//! Client tasks without test images are in no mean. A point at which no client task begun has test images has no value,
+//! and is left out of means over points. FM, FT, BT and TT are means over points. Avg is the accuracy at the last
+//! point; its meaning in the C²Prompt paper is unclear.
 //!
 //! ```
 //! use fedcast::learning::ClientTaskAccuracies;
@@ -28,19 +28,19 @@
 
 use super::accuracy::mean;
 
-/// `E` and who finished when.
+/// Accuracies `E[p][g]`, and the point at which each client task finishes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTaskAccuracies {
-    /// Accuracies by point, then client task. `None` where no client has begun it, and where it has no test images.
+    /// Accuracies by point, then client task. `None` before any client has begun it, and without test images.
     points: Vec<Vec<Option<f64>>>,
     /// Client tasks by the point at which they finish.
     finished: Vec<Vec<usize>>,
 }
 
-/// A measure at every point, and its mean over points.
+/// Measure at every evaluation point, and its mean over points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerPoint {
-    /// Value at every point; `None` where none of the client tasks begun has test images.
+    /// Value at every point; `None` if no client task begun has test images.
     pub points: Vec<Option<f64>>,
     /// Mean over points.
     pub mean: Option<f64>,
@@ -53,14 +53,15 @@ impl PerPoint {
     }
 }
 
-/// Reference of forward transfer at the last point.
+/// Accuracies of client tasks trained alone that forward transfer subtracts at the last point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// The client tasks that finish there, as at every point.
+    /// Accuracies of the client tasks that finish there, as at every other point.
     #[default]
     Own,
-    /// Client tasks that finish at the *first* point: an oddity of the published script, which takes entry 0 of its
-    /// list.
+    /// Accuracies of the client tasks that finish at the *first* point.
+    ///
+    /// This is an oddity of the published script, which takes entry 0 of its list.
     Script,
 }
 
@@ -71,34 +72,34 @@ impl ClientTaskAccuracies {
         self.finished.push(finished.to_vec());
     }
 
-    /// Evaluation points so far.
+    /// Returns the number of evaluation points so far.
     pub fn points(&self) -> usize {
         self.points.len()
     }
 
-    /// Returns the accuracy of a client task at a point, where it had begun and has test images.
+    /// Returns the accuracy of a client task at a point, if it has begun and has test images.
     pub fn at(&self, point: usize, client_task: usize) -> Option<f64> {
         self.points.get(point)?.get(client_task).copied().flatten()
     }
 
-    /// `ACC_p`.
+    /// Returns `ACC_p`, the mean accuracy of the client tasks begun.
     pub fn accuracy(&self) -> PerPoint {
         PerPoint::of(
             self.points.iter().map(|client_tasks| mean(client_tasks.iter().copied().flatten())),
         )
     }
 
-    /// Avg: `ACC_p` at the last point.
+    /// Returns Avg, which is `ACC_p` at the last point.
     pub fn average(&self) -> Option<f64> {
         self.accuracy().points.last().copied().flatten()
     }
 
-    /// AIA: the mean of `ACC_p`.
+    /// Returns AIA, the mean of `ACC_p` over points.
     pub fn incremental(&self) -> Option<f64> {
         self.accuracy().mean
     }
 
-    /// FM.
+    /// Returns FM, the forgetting since the best earlier point.
     pub fn forgetting(&self) -> PerPoint {
         PerPoint::of((0..self.points()).map(|point| {
             let drop = |(client_task, now): (usize, &Option<f64>)| {
@@ -110,7 +111,7 @@ impl ClientTaskAccuracies {
         }))
     }
 
-    /// BT.
+    /// Returns BT, the backward transfer to client tasks that finished before.
     pub fn backward(&self) -> PerPoint {
         PerPoint::of((0..self.points()).map(|point| {
             let before = (0..point).flat_map(|then| {
@@ -122,14 +123,15 @@ impl ClientTaskAccuracies {
         }))
     }
 
-    /// Returns the script's 0 where no client task counts yet, at a point that measures something.
+    /// Returns 0, as the script does, if no client task counts yet at a point where some are tested.
     fn zero_of_none(&self, point: usize, measured: Option<f64>) -> Option<f64> {
         let tested = self.points[point].iter().any(Option::is_some);
         measured.or(tested.then_some(0.0))
     }
 
-    /// Returns FT against the accuracies of client tasks trained alone. `None` where one with test images that
-    /// finishes has none.
+    /// Returns FT, the forward transfer, against the accuracies of client tasks trained alone.
+    ///
+    /// `None` if the latter are missing for a client task that finishes and has test images.
     pub fn forward(&self, alone: &[Option<f64>], direct: Direct) -> Option<PerPoint> {
         let tested = |point: usize| {
             self.finished[point]
@@ -152,7 +154,7 @@ impl ClientTaskAccuracies {
         Some(PerPoint::of(points.into_iter()))
     }
 
-    /// TT from an FT.
+    /// Returns TT, the total transfer, from a given FT.
     pub fn total(&self, forward: &PerPoint) -> PerPoint {
         let backward = self.backward().points;
         let last = self.points().saturating_sub(1);

@@ -3,26 +3,26 @@
 use super::{MomentsMut, Stride};
 use crate::numerics::wide::{WideWork, wide};
 
-/// Place where the weight decay enters.
+/// Way in which weight decay is applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Decay {
-    /// AdamW: the value shrinks by `rate * decay` before the step.
+    /// AdamW: the value is multiplied by `1 - rate * decay` before the step.
     #[default]
     Decoupled,
-    /// Adam: `decay * value` is added to the gradient and passes through the moments.
+    /// Adam: `decay * value` is added to the gradient, and so enters the moments.
     Coupled,
 }
 
-/// Bias-corrected moments; epsilon is added after the root of the corrected second moment.
+/// Adam with bias-corrected moments. Epsilon is added after the root of the corrected second moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adam {
     /// Base learning rate.
     pub learning_rate: f64,
-    /// Decay of the first moment.
+    /// Decay rate of the first moment.
     pub beta1: f64,
-    /// Decay of the second moment.
+    /// Decay rate of the second moment.
     pub beta2: f64,
-    /// Added to the denominator.
+    /// Value added to the denominator.
     pub epsilon: f64,
     /// Weight decay, 0 for none.
     pub weight_decay: f64,
@@ -52,7 +52,7 @@ impl Adam {
         moments: MomentsMut<'_>,
         step: u64,
     ) {
-        // Scalars in f64 and pinned `pow`, as torch computes them on the host.
+        // In f64 and with libm's `pow`: torch computes these scalars in double precision on the host.
         let correction1 = 1.0 - libm::pow(self.beta1, step as f64);
         let correction2 = (1.0 - libm::pow(self.beta2, step as f64)).sqrt() as f32;
         let stride = (rate / correction1) as f32;
@@ -77,7 +77,7 @@ impl Adam {
     }
 }
 
-/// One step; all factors are fixed for it.
+/// Single step of Adam with all its factors.
 struct AdamStep<'a> {
     values: &'a mut [f32],
     gradient: &'a [f32],

@@ -1,4 +1,4 @@
-//! Clipping by the global norm, as `torch.nn.utils.clip_grad_norm_`.
+//! Gradient clipping by the global norm, as `torch.nn.utils.clip_grad_norm_`.
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor, Var};
@@ -8,20 +8,21 @@ use crate::learning::LearningError;
 use crate::model::ops;
 use crate::numerics::wide::{WideWork, wide};
 
-/// Norm of all gradients of `vars` taken as one vector, summed in f64 in the order of `vars`.
-/// It is finite exactly when every entry is.
+/// Returns the norm of the gradients of `vars` taken as one vector.
+///
+/// It is summed in f64 in the order of `vars`, and finite exactly if every entry is.
 ///
 /// # Errors
-/// When a variable has no gradient.
+/// Returns an error if a variable has no gradient.
 pub fn global_norm(gradients: &GradStore, vars: &[Var]) -> Result<f64, LearningError> {
     Ok(member_norms(gradients, vars, 1)?.into_iter().sum())
 }
 
-/// Returns the [`global_norm`] of each member of a pack. The variables hold the values of `members` members, one
-/// behind the other. Away from the CPU the squares are summed where they are, in f32.
+/// Returns the [`global_norm`] of each member of a pack. The variables hold the stacked values of `members` members. On
+/// other devices than the CPU, squares are summed there, in f32.
 ///
 /// # Errors
-/// When a variable has no gradient.
+/// Returns an error if a variable has no gradient.
 pub fn member_norms(
     gradients: &GradStore,
     vars: &[Var],
@@ -44,11 +45,11 @@ pub fn member_norms(
     Ok(squares.into_iter().map(f64::sqrt).collect())
 }
 
-/// Returns sums of squares of each variable's gradient and member, `(vars, members)`. They are computed where the
-/// gradients lie. Finite exactly when all entries are, and none is above 1e19.
+/// Returns the sums of squares of each variable's gradient for each member, `(vars, members)`. They are computed on the
+/// device of the gradients, and finite exactly if all entries are finite and none is above 1e19.
 ///
 /// # Errors
-/// When a variable has no gradient.
+/// Returns an error if a variable has no gradient.
 pub(crate) fn squares_there(
     gradients: &GradStore,
     vars: &[Var],
@@ -62,7 +63,7 @@ pub(crate) fn squares_there(
     Ok(Tensor::stack(&rows.collect::<Result<Vec<_>, LearningError>>()?, 0)?)
 }
 
-/// [`clip_factor`] of each member, `(members)`, from [`squares_there`].
+/// Returns the [`clip_factor`] of each member, `(members)`, from [`squares_there`].
 pub(crate) fn clip_factors(squares: &Tensor, limit: f64) -> Result<Tensor, LearningError> {
     let norms = ops::sum(squares, 0)?.sqrt()?;
     Ok(((norms + 1e-6)?.recip()? * limit)?.minimum(1f64)?)
@@ -77,12 +78,12 @@ fn gradient<'a>(
     gradients.get(var).ok_or_else(missing)
 }
 
-/// `min(1, limit / (norm + 1e-6))`: what to multiply gradients of this norm with.
+/// Returns `min(1, limit / (norm + 1e-6))`, the factor for gradients of this norm.
 pub fn clip_factor(norm: f64, limit: f64) -> f64 {
     (limit / (norm + 1e-6)).min(1.0)
 }
 
-/// Returns the sum of squares in f64: eight running sums, added in fixed order.
+/// Returns the sum of squares in f64, from eight partial sums that are added in fixed order.
 pub fn sum_of_squares(values: &[f32]) -> f64 {
     wide(SumOfSquares(values))
 }
@@ -99,7 +100,7 @@ impl WideWork for SumOfSquares<'_> {
         for chunk in chunks {
             add_squares(&mut sums, chunk);
         }
-        // Zeros add nothing to sums that are not negative.
+        // The padding zeros do not change the sums.
         let mut last = [0f32; 8];
         last[..rest.len()].copy_from_slice(rest);
         add_squares(&mut sums, &last);

@@ -1,4 +1,4 @@
-//! Storage of an optimizer's state, and a step of all variables there.
+//! Storage of an optimizer's state, and steps of all variables there.
 
 use candle_core::{Tensor, Var};
 
@@ -6,16 +6,16 @@ use super::on_device::{self, DeviceMoments, StepFactors};
 use super::{Moments, OptimizerConfig, Stride};
 use crate::learning::LearningError;
 
-/// State of each variable, and so the place where steps are computed.
+/// State of all variables; its place determines where steps are computed.
 #[derive(Debug)]
 pub(super) enum OptimizerMemory {
-    /// Slices on the host, where values are slices too.
+    /// Slices on the host, for variables that are slices, too.
     Host(Vec<Moments>),
     /// Tensors on the device of the variables.
     Device(Vec<DeviceMoments>),
 }
 
-/// Steps all variables where they lie.
+/// Updates all variables on their device.
 pub(super) fn step_there(
     rule: &OptimizerConfig,
     (vars, factors): (&[Var], &[f64]),
@@ -26,7 +26,7 @@ pub(super) fn step_there(
 ) -> Result<(), LearningError> {
     let mut columns: Option<(f64, StepFactors)> = None;
     for (((var, factor), gradient), held) in vars.iter().zip(factors).zip(gradients).zip(held) {
-        // Mostly all variables have the same factor.
+        // Usually all variables have the same factor.
         let mine = match columns.take() {
             Some((of, columns)) if of == *factor => columns,
             _ => StepFactors::new(rule, taken, *factor, scales, var.device())?,
@@ -37,7 +37,7 @@ pub(super) fn step_there(
     Ok(())
 }
 
-/// Strides with further factors of the gradients.
+/// Returns strides whose gradient factors are multiplied by `scales`.
 pub(super) fn rescaled(
     strides: &[Option<Stride>],
     scales: &Tensor,
@@ -50,7 +50,7 @@ pub(super) fn rescaled(
     Ok(each.map(rescale).collect())
 }
 
-/// Moves each member's run of one variable's values.
+/// Updates each member's part of one variable.
 pub(super) fn advance(
     rule: &OptimizerConfig,
     values: &mut [f32],

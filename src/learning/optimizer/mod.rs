@@ -1,14 +1,12 @@
-//! Optimizers with PyTorch's semantics over state of our own.
+//! Optimizers with PyTorch's semantics, whose state can be saved and resumed.
 //!
-//! candle has no SGD with momentum, and its AdamW keeps its moments out of reach. Here a
-//! rule ([`Sgd`], [`Adam`]) is plain data that updates plain slices in place, one pass over
-//! values, gradient and moments; [`Optimizer`] applies it to `Var`s. Nothing is allocated per step.
-//! Away from the CPU the same rules are tensor operations, and values, gradients and moments stay
-//! where they are.
+//! candle has no SGD with momentum, and its AdamW gives no access to its moments. Here a rule ([`Sgd`], [`Adam`]) is
+//! plain data that updates slices in place, in one pass over values, gradient and moments; [`Optimizer`] applies it to
+//! `Var`s. Nothing is allocated per step. On other devices than the CPU the same rules are tensor operations, and
+//! values, gradients and moments stay there.
 //!
-//! Where a pack trains, a variable holds its members' values one behind the other, `(members, ..)`,
-//! and so do the moments. Each member steps by itself, at its own rate and with its own count of
-//! steps: its values move exactly as they would alone.
+//! In a pack, a variable holds its members' values stacked, `(members, ..)`, and so do the moments. Each member has its
+//! own learning rate and step count: its values change exactly as they would alone.
 //!
 //! ```
 //! use candle_core::{Device, Var};
@@ -57,10 +55,10 @@ impl OptimizerConfig {
         self.over_pack(vars, 1)
     }
 
-    /// Returns the optimizer of variables that hold the values of `members` members, one behind the other.
+    /// Returns the optimizer of variables that hold the stacked values of `members` members.
     ///
     /// # Panics
-    /// When a variable cannot be divided among them.
+    /// Panics if a variable cannot be divided among them.
     pub fn over_pack(self, vars: Vec<Var>, members: usize) -> Optimizer {
         let divides = |var: &Var| members > 0 && var.elem_count().is_multiple_of(members);
         assert!(vars.iter().all(divides), "a variable does not divide among {members} members");
@@ -78,44 +76,44 @@ impl OptimizerConfig {
 /// State that an optimizer carries from one training to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OptimizerState {
-    /// Steps taken.
+    /// Number of steps taken.
     pub steps: u64,
-    /// Per variable.
+    /// Moments of each variable.
     pub moments: Vec<Moments>,
 }
 
-/// A rule, the variables it moves, and what it remembers of them.
+/// Update rule with its variables and their state.
 #[derive(Debug)]
 pub struct Optimizer {
     rule: OptimizerConfig,
     vars: Vec<Var>,
-    /// Factors of the learning rate, per variable.
+    /// Factor of the learning rate for each variable.
     factors: Vec<f64>,
     memory: OptimizerMemory,
-    /// Taken by each member.
+    /// Number of steps taken by each member.
     steps: Vec<u64>,
 }
 
 impl Optimizer {
-    /// Different learning rates for different variables: a factor for each, in their order.
+    /// Sets a factor of the learning rate for each variable, in their order.
     ///
     /// # Panics
-    /// When there are fewer or more factors than variables.
+    /// Panics if there is not one factor per variable.
     pub fn set_rate_factors(&mut self, factors: Vec<f64>) {
         assert_eq!(factors.len(), self.vars.len(), "one factor per variable");
         self.factors = factors;
     }
 
-    /// Members of the pack.
+    /// Returns the number of members of the pack.
     pub fn members(&self) -> usize {
         self.steps.len()
     }
 
-    /// Resumes where another optimizer of the same rule and shapes stopped. Every member of a pack has taken equally
-    /// many steps.
+    /// Continues from the state of an optimizer with the same rule and shapes. In a pack, all members take over its
+    /// number of steps.
     ///
     /// # Errors
-    /// When the state is of other shapes.
+    /// Returns an error if the state has other shapes.
     pub fn resume(&mut self, state: OptimizerState) -> Result<(), LearningError> {
         let lengths = |moments: &Moments| (moments.first.len(), moments.second.len());
         let fresh = self.vars.iter().map(|var| self.rule.moments(var.elem_count()));
@@ -139,7 +137,7 @@ impl Optimizer {
     /// Returns the state that [`resume`](Optimizer::resume) needs.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn into_state(self) -> Result<OptimizerState, LearningError> {
         let steps = self.steps();
         let moments = match self.memory {
@@ -153,10 +151,10 @@ impl Optimizer {
         Ok(OptimizerState { steps, moments })
     }
 
-    /// One step at learning rate `rate` with every gradient multiplied by `scale`.
+    /// Takes one step at learning rate `rate` with every gradient multiplied by `scale`.
     ///
     /// # Errors
-    /// When a variable has no gradient (nothing has moved then).
+    /// Returns an error if a variable has no gradient; then nothing has changed.
     pub fn step(
         &mut self,
         gradients: &GradStore,
@@ -166,11 +164,10 @@ impl Optimizer {
         self.step_members(gradients, &vec![Some(Stride { rate, scale }); self.members()])
     }
 
-    /// Takes one step of every member that has a stride. Values, moments and count of the others stay as they are.
+    /// Takes one step for every member that has a stride. Values, moments and step counts of the others do not change.
     ///
     /// # Errors
-    /// When a variable has no gradient, or there is not one entry per member (nothing has moved
-    /// then).
+    /// Returns an error if a variable has no gradient, or there is not one entry per member; then nothing has changed.
     pub fn step_members(
         &mut self,
         gradients: &GradStore,
@@ -179,11 +176,11 @@ impl Optimizer {
         self.step_scaled(gradients, strides, None)
     }
 
-    /// Takes [`Optimizer::step_members`] with further factors of the gradients, `(members)`. They lie where the
-    /// variables are.
+    /// Takes a step as [`Optimizer::step_members`], with additional gradient factors `scales`, `(members)`. They are on
+    /// the device of the variables.
     ///
     /// # Errors
-    /// As [`Optimizer::step_members`].
+    /// Fails as [`Optimizer::step_members`] does.
     pub(crate) fn step_scaled(
         &mut self,
         gradients: &GradStore,
@@ -218,10 +215,10 @@ impl Optimizer {
         }
     }
 
-    /// [`Optimizer::step`] with gradients as plain values, one slice per variable, row-major.
+    /// Takes a step as [`Optimizer::step`], with gradients as row-major slices, one per variable.
     ///
     /// # Errors
-    /// When their number or a length does not fit (nothing has moved then).
+    /// Returns an error if their number or a length does not fit; then nothing has changed.
     pub fn step_slices<G: AsRef<[f32]> + Sync>(
         &mut self,
         gradients: &[G],
@@ -257,7 +254,7 @@ impl Optimizer {
         }
     }
 
-    /// Counts a step of every member that has a stride.
+    /// Counts a step of every member that has a stride, and returns the counts.
     fn count(&mut self, strides: &[Option<Stride>]) -> Result<Vec<u64>, LearningError> {
         if strides.len() != self.members() {
             let (got, members) = (strides.len(), self.members());
@@ -274,7 +271,7 @@ impl Optimizer {
         self.rule.learning_rate()
     }
 
-    /// Steps taken, by the member of a pack that took most.
+    /// Returns the number of steps taken; in a pack, by the member that took most.
     pub fn steps(&self) -> u64 {
         self.steps.iter().copied().max().unwrap_or(0)
     }

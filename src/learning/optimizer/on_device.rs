@@ -1,16 +1,15 @@
-//! The rules as tensor operations on stacked variables: what a GPU runs, where fetching gradients
-//! and values at every step would cost more than the step.
+//! Update rules as tensor operations on stacked variables, for GPUs. Fetching gradients and values from there would
+//! cost more than the step itself.
 //!
 //! A variable is seen as `(members, values of one)`; learning rates, clipping factors and Adam's corrections are
-//! columns `(members, 1)` that are uploaded together, once per step. A member that does not move keeps its values and
-//! moments, regardless of its gradient.
+//! columns `(members, 1)` that are uploaded together, once per step. A member that rests keeps its values and moments,
+//! regardless of its gradient.
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
 use super::{Adam, Decay, Moments, OptimizerConfig, Sgd, Stride};
 
-/// State of one variable on the variable's device, `(members, values)`. Nothing before the first step, which stands
-/// for zeros.
+/// State of one variable on the variable's device, `(members, values)`. `None` before the first step stands for zeros.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceMoments {
     first: Option<Tensor>,
@@ -18,7 +17,7 @@ pub(super) struct DeviceMoments {
 }
 
 impl DeviceMoments {
-    /// Places moments on the device of `var`.
+    /// Moves moments to the device of `var`.
     pub fn new(moments: &Moments, var: &Var, members: usize) -> Result<DeviceMoments> {
         let place = |values: &[f32]| -> Result<Option<Tensor>> {
             let own = values.len() / members.max(1);
@@ -28,7 +27,7 @@ impl DeviceMoments {
         Ok(DeviceMoments { first: place(&moments.first)?, second: place(&moments.second)? })
     }
 
-    /// Copies them over `fresh` ones.
+    /// Returns the moments on the host, written over `fresh` ones.
     pub fn fetch(&self, mut fresh: Moments) -> Result<Moments> {
         for (held, into) in [(&self.first, &mut fresh.first), (&self.second, &mut fresh.second)] {
             if let Some(held) = held {
@@ -39,25 +38,25 @@ impl DeviceMoments {
     }
 }
 
-/// One step's numbers of every member; those that rest have a row all the same.
+/// Factors of one step, a row for each member, including those that rest.
 pub(super) struct StepFactors {
     /// Factor of the gradient.
     scale: Tensor,
-    /// Learning rate; for Adam over the first correction.
+    /// Learning rate; with Adam divided by the correction of the first moment.
     stride: Tensor,
-    /// Factor of the value, applied first.
+    /// Factor of the value, applied before the step: decoupled weight decay.
     shrink: Tensor,
-    /// Adam's second correction, inverse.
+    /// Inverse root of Adam's correction of the second moment.
     widen: Tensor,
-    /// 1 where the member moves; `None` where all do.
+    /// 1 for members that step and 0 for those that rest; `None` if all step.
     moves: Option<Tensor>,
 }
 
 impl StepFactors {
     /// Creates the columns of a step.
     ///
-    /// `steps` counts from 1 for members that move; `factor` is of the learning rate, and `scales` `(members)` come
-    /// on top of those of the strides.
+    /// `steps` count from 1 for members that step; `factor` multiplies the learning rate, and `scales` `(members)`
+    /// multiply the gradient factors of the strides.
     pub fn new(
         rule: &OptimizerConfig,
         (strides, steps): (&[Option<Stride>], &[u64]),
@@ -68,7 +67,7 @@ impl StepFactors {
         let members = strides.len();
         let mut table = vec![0f32; 4 * members];
         for (member, (stride, step)) in strides.iter().zip(steps).enumerate() {
-            // A member at rest gets numbers that cannot disturb: its result is not used.
+            // Any valid numbers will do for a member that rests, as its result is not used.
             let Stride { rate, scale } = stride.unwrap_or(Stride { rate: 0.0, scale: 0.0 });
             let (stride, shrink, widen) = rule.column(rate * factor, (*step).max(1));
             for (row, value) in [scale, stride, shrink, widen].into_iter().enumerate() {
@@ -89,7 +88,7 @@ impl StepFactors {
         Ok(StepFactors { scale, stride, shrink, widen, moves })
     }
 
-    /// `new` for members that move, `old` (zeros where there is none) for those that rest.
+    /// Returns `new` for members that step, and `old` (zeros if there is none) for those that rest.
     fn chosen(&self, new: Tensor, old: Option<&Tensor>) -> Result<Tensor> {
         let Some(moves) = &self.moves else { return Ok(new) };
         let old = old.map_or_else(|| new.zeros_like(), |old| Ok(old.clone()))?;
@@ -98,7 +97,7 @@ impl StepFactors {
 }
 
 impl OptimizerConfig {
-    /// Returns a member's factors at this rate: its stride, weight decay, and Adam's second correction.
+    /// Returns stride, shrink and widen factors (see [`StepFactors`]) at this rate and step.
     fn column(&self, rate: f64, step: u64) -> (f64, f64, f64) {
         match self {
             OptimizerConfig::Sgd(_) => (rate, 1.0, 1.0),
@@ -114,7 +113,7 @@ impl OptimizerConfig {
     }
 }
 
-/// One step of a variable.
+/// Takes one step of a variable.
 pub(super) fn step(
     rule: &OptimizerConfig,
     var: &Var,

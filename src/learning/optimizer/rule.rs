@@ -1,4 +1,4 @@
-//! Update rule of an optimizer, its state, and one step of it on plain slices.
+//! Update rule of an optimizer, its state, and a step on slices.
 
 use std::ops::Range;
 
@@ -13,17 +13,17 @@ pub enum OptimizerConfig {
     Adam(Adam),
 }
 
-/// State of a rule for one tensor.
+/// State of an update rule for one tensor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moments {
-    /// Momentum buffer, or first moment; empty where the rule has none.
+    /// Momentum buffer, or first moment; empty if the rule has none.
     pub first: Vec<f32>,
-    /// Second moment; empty where the rule has none.
+    /// Second moment; empty if the rule has none.
     pub second: Vec<f32>,
 }
 
 impl Moments {
-    /// Returns the moments of a run of the values; what the rule does not keep stays empty.
+    /// Returns the moments of a range of the values. Those that the rule does not have are empty.
     pub(super) fn of(&mut self, run: Range<usize>) -> MomentsMut<'_> {
         let part = |all: &[f32]| if all.is_empty() { 0..0 } else { run.clone() };
         let (first, second) = (part(&self.first), part(&self.second));
@@ -31,18 +31,18 @@ impl Moments {
     }
 }
 
-/// [`Moments`] of a run of values.
+/// [`Moments`] of a range of values.
 pub(super) struct MomentsMut<'a> {
     pub first: &'a mut [f32],
     pub second: &'a mut [f32],
 }
 
-/// Step size of one member of a pack.
+/// Learning rate and gradient factor of one member's step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stride {
     /// The learning rate.
     pub rate: f64,
-    /// Factor of the gradient: the clipping factor.
+    /// Factor of the gradient, such as the clipping factor.
     pub scale: f64,
 }
 
@@ -52,12 +52,12 @@ impl OptimizerConfig {
         OptimizerConfig::Sgd(Sgd { learning_rate, momentum: 0.0, weight_decay: 0.0 })
     }
 
-    /// AdamW (decoupled decay, none yet) with betas 0.9 and 0.999 and epsilon 1e-8.
+    /// Returns AdamW without weight decay, with betas 0.9 and 0.999 and epsilon 1e-8.
     pub fn adamw(learning_rate: f64) -> Self {
         OptimizerConfig::Adam(Adam { learning_rate, ..Adam::default() })
     }
 
-    /// Returns a copy with this momentum; Adam has its own and stays as it is.
+    /// Returns a copy with this momentum. It does not affect Adam.
     pub fn momentum(mut self, value: f64) -> Self {
         if let OptimizerConfig::Sgd(sgd) = &mut self {
             sgd.momentum = value;
@@ -91,7 +91,7 @@ impl OptimizerConfig {
         self
     }
 
-    /// Fresh (zero) moments for a tensor of `len` values.
+    /// Returns initial (zero) moments for a tensor of `len` values.
     pub fn moments(&self, len: usize) -> Moments {
         match self {
             OptimizerConfig::Sgd(sgd) if sgd.momentum == 0.0 => Moments::default(),
@@ -100,8 +100,9 @@ impl OptimizerConfig {
         }
     }
 
-    /// One step on plain slices: `values` moves against `scale * gradient` (`scale` is the clipping
-    /// factor) at learning rate `rate`. `step` counts from 1.
+    /// Takes one step on slices: `values` move against `scale * gradient` at learning rate `rate`.
+    ///
+    /// `scale` is the clipping factor, and `step` counts from 1.
     pub fn update(
         &self,
         values: &mut [f32],

@@ -15,45 +15,49 @@ pub enum Schedule {
     /// Constant rate.
     #[default]
     Constant,
-    /// `base/2 (1 + cos(pi e / epochs))` (Loshchilov and Hutter 2017): `e = 0` gives the base
-    /// rate, and the last epoch is not yet zero.
+    /// Cosine `base/2 (1 + cos(pi e / epochs))` (Loshchilov and Hutter 2017).
+    ///
+    /// `e = 0` gives the base rate, and the last epoch is not yet zero.
     Cosine,
-    /// `base cos(99 pi e / (200 (epochs - 1)))`: the first quarter of a cosine, but for its last
-    /// hundredth (HePCo's code).
+    /// First 99 % of a quarter cosine, `base cos(99 pi e / (200 (epochs - 1)))` (HePCo's code).
     QuarterCosine,
-    /// `base * factor^k`, `k` the number of `milestones` reached.
+    /// Steps `base * factor^k`, with `k` the number of `milestones` reached.
     MultiStep {
         /// Epochs at which the rate falls, ascending.
         milestones: Vec<u32>,
-        /// Factor of the learning rate.
+        /// Factor of the learning rate at each milestone.
         factor: f64,
     },
-    /// Another schedule, later by some epochs, in which the rate is the first.
+    /// Another schedule, delayed by some epochs in which the rate is its first.
     Delayed {
         /// Schedule that follows.
         schedule: Box<Schedule>,
-        /// Epochs before its second rate.
+        /// Number of epochs of delay.
         lag: u32,
     },
-    /// Another schedule of what lies above a lowest rate (the releases of LANDER and STSA: a cosine to 1e-3).
+    /// Another schedule for the part of the rate above a lowest rate.
+    ///
+    /// In the releases of LANDER and STSA it is a cosine to 1e-3.
     Above {
-        /// Schedule of the rest.
+        /// Schedule of the part above the lowest rate.
         schedule: Box<Schedule>,
         /// Lowest rate.
         end: f64,
     },
-    /// The beginning of another schedule, however many epochs there are (Powder's code: ten epochs of a quarter of a
-    /// cosine that takes fifty). After its last epoch the rate stays.
+    /// The beginning of another schedule, which takes a fixed number of epochs.
+    ///
+    /// Powder's code runs ten epochs of a quarter cosine over fifty. After the schedule's last epoch the rate is
+    /// constant.
     Stretched {
-        /// Schedule of which the beginning is followed.
+        /// Schedule whose beginning is used.
         schedule: Box<Schedule>,
-        /// Epochs that it takes as a whole.
+        /// Number of epochs of the complete schedule.
         over: u32,
     },
 }
 
 impl Schedule {
-    /// Returns the rate of epoch `epoch` out of `epochs`.
+    /// Returns the learning rate of epoch `epoch` out of `epochs`, for the base rate `base`.
     pub fn rate(&self, base: f64, epoch: u32, epochs: u32) -> f64 {
         match self {
             Schedule::Constant => base,

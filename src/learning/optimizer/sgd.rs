@@ -3,14 +3,14 @@
 use super::{MomentsMut, Stride};
 use crate::numerics::wide::{WideWork, each, wide};
 
-/// `b <- momentum b + (g + decay v)`, `v <- v - rate b`; without momentum `b` is the bracket.
+/// SGD: `b <- momentum b + (g + decay v)`, `v <- v - rate b`; without momentum `b = g + decay v`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sgd {
     /// Base learning rate.
     pub learning_rate: f64,
-    /// 0 for none (no buffer is kept then).
+    /// Momentum; 0 disables it, and no buffer is kept then.
     pub momentum: f64,
-    /// Added to the gradient as `weight_decay * value`.
+    /// Weight decay, added to the gradient as `weight_decay * value`.
     pub weight_decay: f64,
 }
 

@@ -1,11 +1,12 @@
-//! Values of tensors as slices, and changing a `Var` in place.
+//! Access to tensor values as slices, and in-place changes of a `Var`.
 
 use parking_lot::Mutex;
 
 use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor, Var, bail};
 
-/// Lends the values of `tensor`, row-major. On the CPU in `f32` nothing is copied unless the
-/// tensor is strided; from anywhere else they are fetched.
+/// Calls `work` with the values of `tensor`, row-major.
+///
+/// Values in `f32` on the CPU are not copied unless the tensor is strided; from anywhere else they are fetched.
 pub(crate) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
     if !tensor.device().is_cpu() || tensor.dtype() != DType::F32 {
         return work(&tensor.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>()?);
@@ -18,7 +19,7 @@ pub(crate) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -
     }
 }
 
-/// Changes the values of `var`, which lie on the CPU in `f32`, in place.
+/// Changes the values of `var` in place, which are `f32` on the CPU.
 pub(super) fn edit(var: &Var, work: impl FnMut(&mut [f32]) + Send) -> Result<()> {
     var.inplace_op1(&Edit(Mutex::new(work)))
 }

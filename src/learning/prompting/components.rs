@@ -11,20 +11,20 @@ use crate::model::{Adaptation, ModelError, Prefix, ops, prompts};
 /// Part of a component in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComponentPart {
-    /// `a` `(components, d)`: which entries of the query count.
+    /// Attention `a` `(components, d)`, which weights the entries of the query.
     Attention,
-    /// `p` `(components, L, d)`: rows of the prefix, the first half keys.
+    /// Prompts `p` `(components, L, d)`: rows of the prefix, the first half keys.
     Prompt,
-    /// `k` `(components, d)`.
+    /// Keys `k` `(components, d)`.
     Key,
 }
 
 impl ComponentPart {
-    /// All of them, in the order of their names.
+    /// All parts, in the order of their parameter names.
     pub const ALL: [ComponentPart; 3] =
         [ComponentPart::Attention, ComponentPart::Prompt, ComponentPart::Key];
 
-    /// Returns the name of the parameter of a block.
+    /// Returns the name of this part's parameter in a block.
     pub fn name(self, block: usize) -> String {
         let part = match self {
             ComponentPart::Attention => "attention",
@@ -35,23 +35,23 @@ impl ComponentPart {
     }
 }
 
-/// Weighted components, of which those of the current task train.
+/// CODA-Prompt's components, of which those of the current task train.
 #[derive(Clone, Debug)]
 pub struct Components {
-    /// Blocks with a prefix.
+    /// Blocks that get a prefix.
     pub blocks: Range<usize>,
-    /// Components in use, from 0 on: those of the tasks so far.
+    /// Number of components in use, from 0 on: those of the tasks so far.
     pub used: usize,
-    /// Components that train; empty for none.
+    /// Components that train; empty if none do.
     pub trained: Range<usize>,
-    /// `mu`, the weight of the orthogonality penalty over the components in use.
+    /// Weight `mu` of the orthogonality penalty over the components in use.
     pub penalty: f64,
-    /// True if attention passes a softmax over its entries first (Fed-CPrompt).
+    /// True if a softmax over its entries is applied to the attention (Fed-CPrompt).
     pub softmax: bool,
 }
 
 impl Components {
-    /// Returns the rows in use of a parameter.
+    /// Returns the rows of a parameter that are in use.
     fn rows(
         &self,
         pool: &PromptTensors,
@@ -105,8 +105,9 @@ impl Prompting for Components {
         Ok(Adaptation { prefix, ..Adaptation::none() })
     }
 
-    /// Returns the penalty on rows that are not orthonormal. It is `mu` times the sum, over blocks and parts, of the
-    /// mean square by which their rows fail to be orthonormal.
+    /// Returns the orthogonality penalty.
+    ///
+    /// It is `mu` times the sum, over blocks and parts, of the mean square of `rows rows^T - I`.
     fn loss(&self, pool: &PromptTensors, _queries: &Tensor) -> Result<Option<Tensor>, ModelError> {
         if self.penalty == 0.0 {
             return Ok(None);

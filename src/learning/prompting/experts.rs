@@ -1,5 +1,5 @@
-//! DualPrompt's prompting (Wang et al., ECCV 2022): general prefixes in early blocks, and in later ones those
-//! of one expert, given in training and chosen by its key at inference.
+//! DualPrompt's prompting (Wang et al., ECCV 2022): general and expert prefixes. Early blocks get general prefixes,
+//! later blocks those of one expert, which is given in training and chosen by its key at inference.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::{PromptTensors, Prompting};
 use crate::model::{Adaptation, ModelError, Prefix, ops, prompts};
 use crate::scenario::reader::Choice;
 
-/// `(experts, d)`.
+/// Name of the experts' keys, `(experts, d)`.
 pub const EXPERT_KEYS: &str = "prompt.keys";
 
 /// Returns the name of the general prefix of a block, `(2 L, d)`: keys, then values.
@@ -23,12 +23,12 @@ pub fn expert_name(block: usize) -> String {
     format!("prompt.{block:02}.expert")
 }
 
-/// Choice of the expert of an image.
+/// Choice of an image's expert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expert {
-    /// This one for every image; it trains.
+    /// This expert for every image; it trains.
     Given(usize),
-    /// The one among these whose key is nearest to the query.
+    /// The expert in this range whose key is nearest to the query.
     Nearest(Range<usize>),
 }
 
@@ -44,7 +44,7 @@ pub enum ExpertLayout {
     Reference,
 }
 
-/// General prefixes and one expert's.
+/// DualPrompt's general prefixes and those of one expert.
 #[derive(Clone, Debug)]
 pub struct Experts {
     /// Blocks with a general prefix.
@@ -53,7 +53,7 @@ pub struct Experts {
     pub experts: Range<usize>,
     /// Choice of the expert.
     pub expert: Expert,
-    /// `w` of `- w mean_i cos(q_i, key)` in the loss, for the key of a given expert.
+    /// Weight `w` of the loss `- w mean_i cos(q_i, key)` for the key of a given expert.
     pub pull: f64,
     /// Layout of the keys and values of an image.
     pub layout: ExpertLayout,
@@ -63,7 +63,7 @@ impl Experts {
     /// Returns the expert of each image at inference, among the candidates.
     ///
     /// # Errors
-    /// When queries and keys do not fit.
+    /// Returns an error if queries and keys do not fit.
     pub(super) fn nearest(
         &self,
         keys: &Tensor,
@@ -78,7 +78,7 @@ impl Experts {
     }
 }
 
-/// Returns `(b, 2 L, d)` of a batch's experts in the order of HGP's public code.
+/// Returns the prefixes `(b, 2 L, d)` of a batch's experts, mixed up as in HGP's public code.
 ///
 /// `_networks/vit_prompt_dual.py` gathers `(2, b, L, d)`, keys and then values, and takes that for `(b, 2, L, d)`
 /// without moving an axis. So key and value of image `i` are entries `2 i` and `2 i + 1` of a list of `b` keys and

@@ -1,7 +1,7 @@
-//! Prompts that depend on a query: what L2P, DualPrompt, CODA-Prompt and HePCo have in common.
+//! Prompts that depend on a query: common parts of L2P, DualPrompt, CODA-Prompt and HePCo.
 //!
-//! The query `q(x)` of an image is the feature that the frozen transformer gives for it *without* any prompt.
-//! A [`Prompting`] says what the transformer gets for it; a [`Classifier`](super::Classifier) made with one
+//! The query `q(x)` of an image is the feature that the frozen transformer gives for it *without* any prompt. A
+//! [`Prompting`] turns queries into prompts of the transformer; a [`Classifier`](super::Classifier) made with one
 //! trains it, in packs, and predicts with it.
 //!
 //! ```text
@@ -14,14 +14,13 @@
 //!
 //! # A kind of one's own
 //! 1. Name the parameters `prompt.*`: they travel as prompts. A parameter whose leading axis counts prompts may train
-//!    in a range of rows only ([`Prompting::trained`]); the others are constants, so that no optimizer can
-//!    move them. A parameter without gradient must not train: the loop refuses it.
-//! 2. Implement [`Prompting`] for **one member**: no cohort axis. Anything that differs between training and
-//!    inference (the task, a mask) is a field of the implementing type; make one per round.
-//! 3. Train with `Classifier::pack_with(backbone, received, rows, Some(prompting))` on loaders from
-//!    `context.queried(context.frozen(context.train_loader(shard), model.frozen_part())?, view)?`, and
-//!    `model.pack_losses(step, ..)`, which adds [`Prompting::loss`]. Predict with
-//!    `Classifier::frozen_with(backbone, parameters, Some(prompting))`; evaluation brings the queries.
+//! in a range of rows only ([`Prompting::trained`]); the other rows are constants, so that no optimizer can change
+//! them. A parameter without gradient must not train: local training refuses it. 2. Implement [`Prompting`] for **one
+//! member**: no cohort axis. Anything that differs between training and inference (the task, a mask) is a field of the
+//! implementing type; make one per round. 3. Train with `Classifier::pack_with(backbone, received, rows,
+//! Some(prompting))` on loaders from `context.queried(context.frozen(context.train_loader(shard),
+//! model.frozen_part())?, view)?`, and `model.pack_losses(step, ..)`, which adds [`Prompting::loss`]. Predict with
+//! `Classifier::frozen_with(backbone, parameters, Some(prompting))`; evaluation brings the queries.
 //!
 //! ```
 //! use std::{ops::Range, sync::Arc};
@@ -89,7 +88,7 @@ pub use selected::{KEYS, POOL, SelectedPrompts};
 use crate::model::{Adaptation, ModelError};
 use crate::scenario::reader::Choice;
 
-/// View of an image that a query is computed of, where training augments.
+/// View of an image for which a query is computed, if training augments images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum QueryView {
     /// The image without augmentation, computed once.
@@ -103,30 +102,30 @@ pub enum QueryView {
 
 /// Rule that turns queries into additions to a transformer, for one member of a pack.
 pub trait Prompting: Debug + Send + Sync {
-    /// Returns the first block that gets anything; 0 for prompt tokens. The blocks below are computed once.
+    /// Returns the first block that gets a prompt; 0 for prompt tokens. Blocks below it are computed once.
     fn first_block(&self) -> usize;
 
-    /// Returns the rows that train, of the `rows` (leading axis) of a parameter; an empty range for none.
+    /// Returns the range of a parameter's `rows` (leading axis) that trains; empty if none does.
     fn trained(&self, name: &str, rows: usize) -> Range<usize>;
 
-    /// Returns the adaptation of samples with these queries `(b, d)`. Prefixes and prompt tokens are for all of them
-    /// or, with a leading axis `b`, for each.
+    /// Returns the adaptation of samples with these queries `(b, d)`. Prefixes and prompt tokens are shared by all
+    /// samples or, with a leading axis `b`, separate for each.
     ///
     /// # Errors
-    /// When a parameter is missing or does not fit.
+    /// Returns an error if a parameter is missing or does not fit.
     fn adapt(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Adaptation, ModelError>;
 
-    /// Returns the addition to the member's loss in training, `[]`: matching of keys, penalties.
+    /// Returns the member's additional training loss, `[]`, such as key matching and penalties.
     ///
     /// # Errors
-    /// As [`adapt`](Prompting::adapt).
+    /// Fails as [`adapt`](Prompting::adapt) does.
     fn loss(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Option<Tensor>, ModelError> {
         let _ = (pool, queries);
         Ok(None)
     }
 }
 
-/// The prompt parameters of one member, as they are now.
+/// Current values of one member's prompt parameters.
 #[derive(Clone, Debug, Default)]
 pub struct PromptTensors {
     by_name: BTreeMap<Arc<str>, Tensor>,
@@ -136,7 +135,7 @@ impl PromptTensors {
     /// Returns a parameter, with all its rows.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// Returns an error if there is no parameter of this name.
     pub fn get(&self, name: &str) -> Result<&Tensor, ModelError> {
         let missing =
             || ModelError::Input { reason: format!("`{name}` is not among the prompt parameters") };

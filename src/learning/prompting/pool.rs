@@ -1,7 +1,7 @@
-//! The prompt parameters of all members of a pack: which rows train, and what each member's samples get.
+//! Prompt parameters of all members of a pack: the rows that train, and the prompts of each member's samples.
 //!
-//! Members are adapted one after another, each as it would be alone, and laid one behind the other: so a
-//! member of a pack has the bits it has alone. The blocks of the transformer then see prefixes per sample.
+//! Members are adapted one after another, each as it would be alone, and the results are concatenated. So a member of a
+//! pack gets the same bits as alone. The transformer's blocks then have a prefix per sample.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::model::{
     Adaptation, ModelError, Parameter, ParameterSet, Prefix, PromptTokens, Variables,
 };
 
-/// The parameters that a [`Prompting`] reads, frozen or over variables.
+/// Parameters that a [`Prompting`] reads, frozen or over variables.
 #[derive(Clone, Debug)]
 pub(in crate::learning) struct PromptPool {
     prompting: Arc<dyn Prompting>,
@@ -22,11 +22,11 @@ pub(in crate::learning) struct PromptPool {
     members: usize,
 }
 
-/// One parameter, cut along its rows; in a pack every part has a leading axis of members.
+/// One parameter, split along its rows; in a pack every part has a leading axis of members.
 #[derive(Clone, Debug)]
 struct PoolParameter {
     name: Arc<str>,
-    /// Rows before, in and behind the trained range, as far as there are any.
+    /// Rows before, in and after the trained range; empty ones are left out.
     parts: Vec<Tensor>,
 }
 
@@ -50,7 +50,7 @@ impl PromptPool {
         Ok(PromptPool { prompting, parameters, members: 1 })
     }
 
-    /// Returns a pool over variables, which are sorted by name. `stacked` are the parameters of `members` members.
+    /// Returns a pool over variables, which are sorted by name. `stacked` holds the parameters of `members` members.
     pub fn trainable(
         prompting: Arc<dyn Prompting>,
         stacked: &ParameterSet,
@@ -90,7 +90,7 @@ impl PromptPool {
         &self.prompting
     }
 
-    /// Returns the parameters of a member as they are now.
+    /// Returns the current parameters of a member.
     fn tensors_of(&self, member: usize) -> Result<PromptTensors, ModelError> {
         let whole = |parameter: &PoolParameter| -> Result<_, ModelError> {
             let part = |part: &Tensor| match self.members {
@@ -119,7 +119,7 @@ impl PromptPool {
         Ok(Adaptation { groups: groups.cloned(), per_sample: true, ..joined(&parts)? })
     }
 
-    /// Returns the addition to each member's loss, `(members)`, or `[]` without a pack; `None` for nothing.
+    /// Returns each member's additional loss, `(members)`, or `[]` without a pack. `None` if there is none.
     pub fn losses(
         &self,
         queries: &Tensor,
@@ -140,7 +140,7 @@ impl PromptPool {
     }
 }
 
-/// Returns the samples of every member that has one.
+/// Returns the samples of every member that has any.
 fn runs(
     queries: &Tensor,
     groups: Option<&SampleGroups>,
@@ -151,7 +151,7 @@ fn runs(
     })
 }
 
-/// Rows of a parameter, whose leading axis is that of members where `axis` is 1.
+/// Returns a range of a parameter's rows, whose leading axis is that of members if `axis` is 1.
 fn rows_of(parameter: &Parameter, axis: usize, rows: Range<usize>) -> Parameter {
     let members: usize = parameter.shape[..axis].iter().product();
     let width: usize = parameter.shape[axis + 1..].iter().product();
@@ -165,7 +165,7 @@ fn rows_of(parameter: &Parameter, axis: usize, rows: Range<usize>) -> Parameter 
     Parameter { shape, values: (0..members).flat_map(of).copied().collect() }
 }
 
-/// Prefixes and tokens of blocks with a leading axis of `samples`.
+/// Gives prefixes and tokens of blocks a leading axis of `samples`.
 fn each_sample(adaptation: Adaptation, samples: usize) -> Result<Adaptation, ModelError> {
     let each = |tensor: &Tensor| match *tensor.dims() {
         [length, dim] => tensor.broadcast_as((samples, length, dim))?.contiguous(),
@@ -183,7 +183,7 @@ fn each_sample(adaptation: Adaptation, samples: usize) -> Result<Adaptation, Mod
     Ok(Adaptation { prefix, block_tokens, ..adaptation })
 }
 
-/// Returns the adaptations of members one behind the other.
+/// Returns the members' adaptations, concatenated along their samples.
 fn joined(parts: &[Adaptation]) -> Result<Adaptation, ModelError> {
     let [first, others @ ..] = parts else { return Ok(Adaptation::none()) };
     if others.is_empty() {

@@ -1,4 +1,4 @@
-//! L2P's prompting (Wang et al., CVPR 2022): the prompts whose keys are nearest to the query become tokens.
+//! L2P's prompting (Wang et al., CVPR 2022): prompts whose keys are nearest to the query become tokens.
 
 use std::ops::Range;
 
@@ -7,25 +7,25 @@ use candle_core::{DType, Tensor};
 use super::{PromptTensors, Prompting};
 use crate::model::{Adaptation, ModelError, Pooling, PromptPosition, PromptTokens, ops, prompts};
 
-/// `(prompts, length, d)`.
+/// Name of the prompts, `(prompts, length, d)`.
 pub const POOL: &str = "prompt.pool";
-/// `(prompts, d)`.
+/// Name of their keys, `(prompts, d)`.
 pub const KEYS: &str = "prompt.keys";
 
-/// The `top` prompts of a pool by the cosine of query and key, in falling order, as tokens.
+/// L2P's selection: the `top` prompts of a pool by the cosine of query and key, in falling order, as tokens.
 ///
 /// The choice has no gradient, so keys move by the pull term alone; without it they do not train.
 #[derive(Clone, Debug)]
 pub struct SelectedPrompts {
-    /// Prompts of an image.
+    /// Number of prompts per image.
     pub top: usize,
-    /// Tokens of a prompt; with 0 there are none, and the features are the backbone's.
+    /// Tokens per prompt; with 0 there are none, and features are those of the backbone.
     pub length: usize,
-    /// `w` of `- w mean_i sum_(k in top) cos(q_i, key_k)` in the loss.
+    /// Weight `w` of the loss `- w mean_i sum_(k in top) cos(q_i, key_k)`.
     pub pull: f64,
-    /// The tokens' positions.
+    /// Position of the prompt tokens among the others.
     pub position: PromptPosition,
-    /// Outputs that make a feature.
+    /// Tokens whose outputs are pooled to a feature.
     pub pooling: Pooling,
 }
 

@@ -1,4 +1,4 @@
-//! An averaging method as the engine sees it.
+//! The [`Method`] that an averaging method is for the engine: messages, training of packs, costs.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::wire::{Body, Kind, MetaWriter, NamedTensor, Saved, Section, WireError
 /// Bytes of the digest by which a download names an asset.
 const DIGEST_BYTES: usize = 8;
 
-/// A method that averages, for a model of certain dimensions.
+/// Averaging method for a model of certain dimensions; implements [`Method`].
 #[derive(Clone, Debug)]
 pub struct Averager<C> {
-    /// Its configuration.
+    /// Settings and parts of the averaging method.
     pub method: C,
     /// The model's dimensions.
     pub model: Arc<ModelFacts>,
@@ -33,7 +33,7 @@ pub struct Averager<C> {
 }
 
 impl<C: AveragingMethod> Averager<C> {
-    /// Returns the method for a model of these dimensions.
+    /// Creates the method for a model of these dimensions.
     pub fn new(method: C, model: &ModelFacts) -> Averager<C> {
         let parameters = Arc::new(method.parts().adaptation.parameters(model));
         Averager { method, model: Arc::new(model.clone()), parameters }
@@ -44,12 +44,12 @@ impl<C: AveragingMethod> Averager<C> {
         self.method.parts()
     }
 
-    /// Returns the shared model in messages.
+    /// Returns the method's parameters with the rules for their rows in messages.
     pub(super) fn messages(&self) -> ModelMessages<'_> {
         ModelMessages { shared: self.parts().shared(), model: &self.model, all: &self.parameters }
     }
 
-    /// Returns the assets that the downloads of an exchange name.
+    /// Returns the assets that the downloads of an exchange name: the previous model, then those of the method.
     fn assets(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let mut assets: Vec<AssetSpec> = match is_closing(facts.phase) {
             true if !self.parts().final_exchange_sends_assets() => return Vec::new(),
@@ -65,7 +65,7 @@ impl<C: AveragingMethod> Averager<C> {
         self.messages().previous(view)
     }
 
-    /// Returns the layout of a download of training.
+    /// Returns the specification of a download for training.
     fn download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let (mut layout, extras) = (self.model_download(facts), self.parts().download);
         layout.control.extend(extras.field_template(facts));
@@ -73,7 +73,7 @@ impl<C: AveragingMethod> Averager<C> {
         MessageSpec { extra, is_upper_bound: at_most, ..layout }
     }
 
-    /// Returns the layout of a download of parameters and assets alone.
+    /// Returns the specification of a download with parameters and assets only.
     fn model_download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let parameters = self.messages().places(facts.view, RowPurpose::Down);
         let assets = self.assets(facts);
@@ -81,7 +81,7 @@ impl<C: AveragingMethod> Averager<C> {
         MessageSpec { control, assets, ..MessageSpec::of(parameters) }
     }
 
-    /// Returns the layout of an upload of training.
+    /// Returns the specification of an upload of training.
     fn upload_of_training(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let (parts, messages) = (self.parts(), self.messages());
         let cut = messages.cut(facts.view, RowPurpose::Up);
@@ -98,8 +98,9 @@ impl<C: AveragingMethod> Averager<C> {
         }
     }
 
-    /// Returns the control fields of an upload whose head begins at this row: by FedAvg the task whose rows it holds,
-    /// where rows have owners, and the row.
+    /// Returns the control fields of an upload whose head rows begin at `first_row`.
+    ///
+    /// By default these are the task, if rows are averaged by owner, and `first_row`, as u64.
     fn upload_fields(&self, facts: &ExchangeFacts<'_>, first_row: usize) -> Vec<u8> {
         let mut usual = MetaWriter::new();
         if self.parameters.is_by_owner() {
@@ -109,7 +110,7 @@ impl<C: AveragingMethod> Averager<C> {
         self.parts().upload.fields(facts, first_row, usual.finish())
     }
 
-    /// Returns the upload of a client with this result of training.
+    /// Returns a client's upload and metrics for its result of training.
     pub(super) fn upload(
         &self,
         member: &PackClient<'_, C::State>,
@@ -147,7 +148,7 @@ impl<C: AveragingMethod> Averager<C> {
         Ok(ClientResult { upload, metrics: trained.metrics })
     }
 
-    /// Returns a message of a client after the training of a task.
+    /// Returns a client's report in the final exchange of a task: no parameters, only the method's tensors.
     fn report(
         &self,
         member: &mut PackClient<'_, C::State>,
@@ -199,12 +200,12 @@ impl<C: AveragingMethod> Averager<C> {
     }
 }
 
-/// Returns true if a phase is the exchange after training.
+/// Returns true if a phase is the final exchange of a task, which follows phase 0, training.
 pub(in crate::methods) fn is_closing(phase: usize) -> bool {
     phase > 0
 }
 
-/// Returns the weights of numbers, in the order of the parameters that they are of.
+/// Returns elementwise weights as tensors named `prefix` + parameter, in the order of `all`.
 fn weight_tensors(
     prefix: &str,
     all: &Parameters,
@@ -320,7 +321,7 @@ impl<C: AveragingMethod> Method for Averager<C> {
         }
     }
 
-    /// A client that received nothing but what it trains cannot answer by itself.
+    /// Returns `None` for a client that received only what it trains: it cannot predict by itself.
     fn local_model(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -331,7 +332,7 @@ impl<C: AveragingMethod> Method for Averager<C> {
         self.client_model((facts.view, facts.phase), sent, own, ctx)
     }
 
-    /// True for means of classes, and for parameters of a classifier.
+    /// Returns true if uploads contain class means or the rows of a classifier.
     fn discloses(&self) -> bool {
         let is_head = |name: &str| [LinearHead::WEIGHT, PrototypeHead::PROTOTYPES].contains(&name);
         self.parts().upload.has_class_means()

@@ -1,4 +1,4 @@
-//! A client's own model, of its download and its upload, and what the upload shows of its classes.
+//! Models of single clients, built from download and upload, and the content that uploads disclose.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use crate::methods::parts::AveragingMethod;
 use crate::policy::{Disclosures, Member, Message, PolicyError, Predictor, RunContext};
 
 impl<C: AveragingMethod> Averager<C> {
-    /// Returns the model of a client in a phase of a task: `own` over `sent`. `None` if the messages are not a whole
-    /// model.
+    /// Returns a client's own model in a phase of a task: its download `sent` with the rows of its upload `own` put in.
+    ///
+    /// `None` if the messages do not contain a whole model.
     pub(super) fn client_model(
         &self,
         (view, phase): (&Arc<TaskView>, usize),
@@ -33,7 +34,7 @@ impl<C: AveragingMethod> Averager<C> {
         }
     }
 
-    /// Returns what an upload shows: class means with the features of its client's model, or the move of parameters.
+    /// Returns what an upload discloses: class means with a feature map, or a parameter update.
     pub(super) fn disclosed(
         &self,
         member: &Member,
@@ -47,7 +48,7 @@ impl<C: AveragingMethod> Averager<C> {
         }
     }
 
-    /// Returns the class means of an upload; numbers of samples are those of the shard.
+    /// Returns the class means of an upload, with the sample counts of the client's shard.
     fn disclosed_means(
         &self,
         member: &Member,

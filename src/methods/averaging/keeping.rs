@@ -1,4 +1,4 @@
-//! Keys of methods that remember vectors: for how long, and who does.
+//! Keys of methods with vectors for every client: whether a new task resets them, and who keeps them.
 
 use clap::ValueEnum;
 
@@ -11,7 +11,7 @@ use crate::policy::{
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 
-/// Sum of a client's learning rates, in an upload.
+/// Name of the tensor of an upload with the sum of the client's learning rates.
 pub(in crate::methods) const RATES: &str = "rates";
 
 /// State of remembered vectors at the start of a task.
@@ -26,7 +26,7 @@ pub enum Reset {
 }
 
 impl Reset {
-    /// Source of the default.
+    /// Source that the registry shows for the default of `reset`.
     pub(in crate::methods) const SOURCE: &str = "no source: the paper has one task";
 }
 
@@ -54,8 +54,10 @@ pub struct VectorKeeping {
 }
 
 impl Keeper {
-    /// Returns the tensors of an upload besides its parameters: the sample count, and the change of this vector, to be
-    /// summed, or, if the server keeps the vectors, the sum of the client's learning rates.
+    /// Returns the specifications of an upload's tensors besides parameters.
+    ///
+    /// They are the sample count and the change of the client's `vector`, which the server sums up. If the server keeps
+    /// the vectors, the sum of the client's learning rates takes the place of the change.
     pub(in crate::methods) fn places(
         self,
         shared: &SharedModel<'_>,
@@ -76,10 +78,10 @@ impl Keeper {
         places
     }
 
-    /// Returns the tensors of those places; the change is stored next to the trained parameters.
+    /// Returns the tensors specified by [`Keeper::places`], with `trained.vectors` as the change.
     ///
     /// # Errors
-    /// None that a caller could cause.
+    /// Returns an error only if values do not fill a tensor, which cannot happen here.
     pub(in crate::methods) fn section(
         self,
         trained: &LocalTrainingResult,
@@ -93,7 +95,7 @@ impl Keeper {
         Ok(said)
     }
 
-    /// Returns the memory footprint with `own` vectors of the server and `of_client` of each client.
+    /// Returns the bytes that are kept: the parameters, `own` vectors of the server, `of_client` vectors per client.
     pub(in crate::methods) fn memory_footprint(
         self,
         shared: &SharedModel<'_>,

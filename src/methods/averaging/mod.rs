@@ -3,15 +3,15 @@
 //!
 //! [`Averager`] makes a [`Method`](crate::policy::Method) of an
 //! [`AveragingMethod`](crate::methods::parts::AveragingMethod): it has the messages, the training of packs, the server
-//! and its saved state, and asks the parts for the rest. What parts are made of lives here, too: rows of messages
-//! ([`RowSelection`]), declarations of parameters, vectors that travel besides them.
+//! and its saved state, and asks the parts for the rest. The types that parts are made of are here, too: rows of
+//! messages ([`RowSelection`]), declarations of parameters, vectors sent besides them.
 //!
 //! A task may end with one more exchange ([`FinalExchange`](crate::methods::parts::FinalExchange)), in which every
 //! client who took part looks at the global model and reports, without changing it: a Fisher diagonal, sums of
-//! features. It takes a number of a round.
+//! features. It counts as a round.
 //!
-//! Which rows of a parameter travel, who may be late, and what may be added in secret follow from the declaration of
-//! the parameters; no method writes a line for it.
+//! The declaration of the parameters determines which of their rows messages carry, and whether late uploads and secure
+//! aggregation are possible; methods need no code for it.
 
 mod averager;
 mod client_model;

@@ -1,6 +1,6 @@
-//! The shared model in messages: which parameters, and which of their rows, travel.
+//! Parameters of the shared model in messages: which of them, and which of their rows, are sent.
 //!
-//! Nothing here depends on what clients and the server of a method remember, so that it is compiled once for all methods.
+//! Nothing here depends on the types of client and server states, so it is compiled once for all methods.
 
 use super::averager::is_closing;
 use super::previous::previous_shape;
@@ -19,7 +19,7 @@ use crate::policy::{
 use crate::quantity::TaskId;
 use crate::wire::{BodyShape, Kind};
 
-/// Shared model of a method, for a model of certain dimensions.
+/// Parameters of a method for a model of certain dimensions, with the rules for their rows in messages.
 #[derive(Clone, Copy)]
 pub(super) struct ModelMessages<'a> {
     pub shared: SharedModel<'a>,
@@ -29,7 +29,7 @@ pub(super) struct ModelMessages<'a> {
 }
 
 impl ModelMessages<'_> {
-    /// Returns the rows that travel between the server and a client with this view.
+    /// Returns the rows that are sent, trained or used for predictions, depending on the purpose.
     pub fn cut(&self, view: &TaskView, purpose: RowPurpose) -> RowSelection {
         self.shared.cut(self.model, view, purpose)
     }
@@ -39,13 +39,13 @@ impl ModelMessages<'_> {
         self.cut(&self.whole_view(task), RowPurpose::Inference)
     }
 
-    /// Returns a view of a task whose rows are all there are.
+    /// Returns a view of a task that has all classes of the model.
     fn whole_view(&self, task: usize) -> TaskView {
         let classes = (0..self.model.classes as u32).collect();
         TaskView { task: TaskId(task as u16), rows: 0..self.model.classes, classes }
     }
 
-    /// Returns the selected rows of the parameters that travel in a round.
+    /// Returns the selected rows of the parameters that take part in a round.
     pub fn take(
         &self,
         cut: &RowSelection,
@@ -56,7 +56,7 @@ impl ModelMessages<'_> {
         cut.take(self.all, whole, &|name| self.shared.adaptation.takes_part(&query, name))
     }
 
-    /// Returns the places of the parameters that a message of the first round holds.
+    /// Returns the specifications of the parameters in a message of the first round of the phase.
     pub fn places(&self, view: &TaskView, purpose: RowPurpose) -> Vec<TensorSpec> {
         self.places_of(&self.cut(view, purpose), view, purpose)
     }
@@ -72,7 +72,7 @@ impl ModelMessages<'_> {
         cut.places(self.all, view, &takes_part, &|place, _, _| place)
     }
 
-    /// Returns the places of the parameters that an upload of a round holds, and what becomes of them.
+    /// Returns the specifications of the parameters in an upload of a round, with their aggregation.
     pub fn averaged_places(
         &self,
         cut: &RowSelection,
@@ -89,7 +89,7 @@ impl ModelMessages<'_> {
         })
     }
 
-    /// Returns the model of the previous task's end as a download names it, or `None` in the first task.
+    /// Returns the specification of the previous task's model, or `None` in the first task.
     pub fn previous(&self, view: &TaskView) -> Option<AssetSpec> {
         let before = view.task.0.checked_sub(1)?;
         let mut cut = self.cut(view, RowPurpose::Down);
@@ -102,15 +102,16 @@ impl ModelMessages<'_> {
         Some(previous_shape(TaskId(before), &shapes))
     }
 
-    /// Returns the shape of what the first task leaves below the head.
+    /// Returns the shape of the parameters below the head that predict after the first task.
     pub fn features(&self) -> BodyShape {
         let mut places = self.places(&self.whole_view(0), RowPurpose::Inference);
         places.retain(|place| kind_of(&place.name) != Kind::Head);
         MessageSpec::of(places).body()
     }
 
-    /// Returns the parameters of a client in a phase of a task: `own` over `sent`. `None` if the messages are not a
-    /// whole model.
+    /// Returns a client's whole parameters in a phase of a task: `sent` with the uploaded rows of `own` put in.
+    ///
+    /// `None` in the final exchange, and if the download has only the rows that the client trains.
     pub fn client_parameters(
         &self,
         (view, phase): (&TaskView, usize),
@@ -126,8 +127,9 @@ impl ModelMessages<'_> {
         Ok(Some(up.put(self.all, &received, &own.parameters)?))
     }
 
-    /// Returns the move of the parameters that a client sent, with the network that it trained. The loss of the network
-    /// is the cross-entropy, with what keys of prompts add.
+    /// Returns the parameter update of an upload, with the network before and after training.
+    ///
+    /// The loss of the network is the cross-entropy, plus the terms of prompt keys.
     pub fn disclosed_update(
         &self,
         member: &Member,
@@ -139,12 +141,12 @@ impl ModelMessages<'_> {
         let sent = self.cut(view, RowPurpose::Up).put(all, &received, &upload.parameters)?;
         let rows = shared.trained_rows(self.model, view);
         let norms = shared.adaptation.settings(view).norms;
-        // Which parameters train may depend on the round: those of the upload do, if they moved.
+        // The set of trained parameters may depend on the round: parameters missing from the upload were frozen.
         let stays = |name: &str| upload.parameters.get(name).is_none();
         let network = |set: ParameterSet| {
             let prompting = shared.adaptation.prompting(self.model, view.task.index(), true);
             let rows = rows.clone();
-            // Moments of a batch of one image leave nothing of it.
+            // Batch norms by the moments of a single image would erase it.
             if ctx.backbone.is_in(&set) || Adjustment::is_in(&set) {
                 return Classifier::evaluating(&ctx.backbone, vec![set], rows);
             }

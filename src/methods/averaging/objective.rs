@@ -1,4 +1,4 @@
-//! The loss of local training.
+//! Losses of local training.
 
 use std::ops::Range;
 
@@ -7,20 +7,20 @@ use candle_core::{DType, Device, Tensor};
 use crate::learning::{Classifier, LearningError, PackBatch, PackLogits, PackOutputs};
 use crate::model::Dropout;
 
-/// One step of a pack.
+/// Training step of a pack: the network and one batch of each member.
 pub struct TrainingStep<'a> {
-    /// The classifier that trains.
+    /// Classifier that trains.
     pub model: &'a Classifier,
-    /// The samples of the members.
+    /// Batches of all members, in one tensor.
     pub step: &'a PackBatch,
     /// Device that computes the step.
     pub device: &'a Device,
-    /// Dropout inside adapters or in a module.
+    /// Dropout inside adapters, or in a module between backbone and head.
     pub dropout: Option<Dropout>,
 }
 
 impl TrainingStep<'_> {
-    /// Runs a forward pass: features, and the cross-entropy of each member over the rows that train.
+    /// Runs a forward pass; returns features and each member's cross-entropy over the rows that train.
     ///
     /// # Errors
     /// When the batch does not fit the network.
@@ -28,7 +28,7 @@ impl TrainingStep<'_> {
         self.model.pack_outputs(self.step, self.device, self.dropout.clone())
     }
 
-    /// Runs a forward pass with other `labels` than those of the batch: head rows, one per sample.
+    /// Runs a forward pass as [`TrainingStep::outputs`], with other `labels`: head rows, one per sample.
     ///
     /// # Errors
     /// When the batch does not fit the network, or a label is not among the rows.
@@ -36,7 +36,7 @@ impl TrainingStep<'_> {
         self.model.labeled_outputs(self.step, labels, self.device, self.dropout.clone())
     }
 
-    /// Runs a forward pass: features and logits on the rows that train, for losses of one's own.
+    /// Runs a forward pass; returns features and logits on the rows that train, for other losses.
     ///
     /// # Errors
     /// When the batch does not fit the network.
@@ -44,11 +44,13 @@ impl TrainingStep<'_> {
         self.model.pack_logits(self.step, self.device, self.dropout.clone())
     }
 
-    /// Returns the loss of each member's samples, `(members)`. `loss` gets the range of the member's samples in the
-    /// batch and returns a scalar; the loss of a member without samples is zero.
+    /// Returns the loss of each member's samples, `(members)`.
+    ///
+    /// `loss` gets the range of the member's samples in the batch and returns a scalar. A member without samples has
+    /// loss 0.
     ///
     /// # Errors
-    /// Those of `loss`.
+    /// Returns the first error of `loss`.
     pub fn by_member(
         &self,
         mut loss: impl FnMut(Range<usize>) -> Result<Tensor, LearningError>,
@@ -61,7 +63,7 @@ impl TrainingStep<'_> {
         Ok(Tensor::stack(&losses, 0)?)
     }
 
-    /// Runs a forward pass of a pack of one: logits `(b, rows)`.
+    /// Runs a forward pass of a pack with one member and returns its logits, `(batch, rows)`.
     ///
     /// # Errors
     /// When the batch does not fit the network.
@@ -70,16 +72,16 @@ impl TrainingStep<'_> {
     }
 }
 
-/// A loss, made again for the training of a pack.
+/// Loss that local training minimizes; a new one is created for every pack.
 pub trait Objective {
-    /// Returns the loss of each member, `(members)`; a scalar will do for a pack of one.
+    /// Returns the loss of each member, `(members)`; for a pack of one it may be a scalar.
     ///
     /// # Errors
-    /// What the network reports.
+    /// Returns an error if the forward pass fails.
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError>;
 }
 
-/// The cross-entropy alone.
+/// Cross-entropy over the rows that train, without further terms.
 pub struct CrossEntropy;
 
 impl Objective for CrossEntropy {

@@ -1,4 +1,4 @@
-//! Vectors besides the parameters of a method: which parameters have one, and which of its rows a message carries.
+//! Vectors with the shapes of parameters (control variates, drifts), and their rows in messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,9 @@ use crate::methods::parts::SharedModel;
 use crate::model::{ModelError, Parameter, ParameterSet, is_buffer};
 use crate::policy::{Aggregate, ModelFacts, PolicyError, TensorSpec, vector_places};
 
-/// The vectors of one direction of an exchange. Whatever a gradient moves has one; running statistics have none.
+/// Vectors that messages in one direction carry, one per trained parameter and of its shape.
+///
+/// Buffers (running statistics) have none.
 pub(in crate::methods) struct ParameterVectors {
     all: Parameters,
     cut: RowSelection,
@@ -22,7 +24,7 @@ pub(in crate::methods) struct ParameterVectors {
 }
 
 impl ParameterVectors {
-    /// Selects the vectors of a client with this view.
+    /// Creates the selection of vectors for a client with this view.
     pub fn of(
         shared: &SharedModel<'_>,
         model: &ModelFacts,
@@ -37,12 +39,12 @@ impl ParameterVectors {
         ParameterVectors { all, cut, places }
     }
 
-    /// The places of a set of this name.
+    /// Returns the specifications of the vectors of the set `name`.
     pub fn places(&self, name: &str) -> Vec<TensorSpec> {
         vector_places(name, &self.places)
     }
 
-    /// Returns the rows of whole vectors that travel.
+    /// Returns the rows of `whole` that messages carry.
     ///
     /// # Errors
     /// When a vector is missing or has too few rows.
@@ -50,15 +52,15 @@ impl ParameterVectors {
         self.cut.take(&self.all, whole, &|_| true)
     }
 
-    /// Vectors with rows in the places they have among whole ones: zeros before the first.
+    /// Returns vectors with rows at their indices in whole vectors: zeros before the first.
     pub fn padded(&self, part: &ParameterSet) -> ParameterSet {
         self.cut.padded(&self.all, part)
     }
 
-    /// Whole vectors (or parameters) with what has travelled put in its place.
+    /// Returns whole vectors (or parameters) with their transmitted rows replaced by `part`.
     ///
     /// # Errors
-    /// When it does not fit.
+    /// When `part` does not fit.
     pub fn put(
         &self,
         whole: &ParameterSet,
@@ -67,10 +69,10 @@ impl ParameterVectors {
         self.cut.put(&self.all, whole, part)
     }
 
-    /// Returns the sums of the vectors of a name in an aggregate.
+    /// Returns the sums of the vectors of the set `name` over the uploads of an aggregate.
     ///
     /// # Errors
-    /// When no upload had them.
+    /// When no upload had such vectors.
     pub fn sums(&self, name: &str, aggregate: &Aggregate) -> Result<VectorSums, PolicyError> {
         let vectors = vector_places(name, &self.places);
         let mut places: Vec<&TensorSpec> = self.places.iter().collect();
@@ -86,7 +88,7 @@ impl ParameterVectors {
             .map(VectorSums)
     }
 
-    /// Returns the sum of the changes of the parameters over uploads of weight one.
+    /// Returns the weighted sums of parameter changes; plain sums if every upload has weight one.
     pub fn moved(&self, aggregate: &Aggregate) -> VectorSums {
         let mut sums = VectorSums::default();
         for place in &self.places {
@@ -101,7 +103,7 @@ impl ParameterVectors {
         sums
     }
 
-    /// Adds `times` the sums to whole vectors, in the places that have travelled.
+    /// Adds `times` the sums to the transmitted rows of whole vectors.
     pub fn add(&self, whole: &mut ParameterSet, sums: &VectorSums, times: f64) {
         for place in &self.places {
             let Some(sum) = sums.0.get(&*place.name) else { continue };
@@ -117,9 +119,10 @@ impl ParameterVectors {
         }
     }
 
-    /// New vectors: number by number what `step` makes of those of some sets, wherever `rows` of the head train, and
-    /// of everything that is no row of a head; elsewhere the old numbers. `step` is made for each parameter. All sets
-    /// have the shapes of `old`.
+    /// Returns `old` with every trained element computed by `step` from the elements of `sets`.
+    ///
+    /// Trained are the head's rows `rows`, and all elements of other parameters. `step` gets the parameter's name and
+    /// returns the function of the elements. All sets have the shapes of `old`.
     pub fn renewed<const N: usize, F: Fn([f64; N]) -> f64>(
         &self,
         old: &ParameterSet,
@@ -147,7 +150,7 @@ impl ParameterVectors {
     }
 }
 
-/// Numbers of a row.
+/// Returns the number of elements in a row: the product of all dimensions but the first.
 fn width(shape: &[usize]) -> usize {
     shape.get(1..).unwrap_or_default().iter().product()
 }
@@ -157,7 +160,7 @@ fn width(shape: &[usize]) -> usize {
 pub(in crate::methods) struct VectorSums(BTreeMap<String, Vec<f64>>);
 
 impl VectorSums {
-    /// Adds a client's.
+    /// Adds the vectors of a client.
     pub fn add(&mut self, vectors: &ParameterSet) {
         for (name, vector) in vectors.iter() {
             let sum = self.0.entry(name.to_string()).or_default();
@@ -167,13 +170,14 @@ impl VectorSums {
     }
 }
 
-/// Zeros in the shapes of these parameters, but for running statistics.
+/// Returns zeros in the shapes of these parameters, without buffers.
 pub(in crate::methods) fn zeros_like(parameters: &ParameterSet) -> ParameterSet {
     fitted(None, parameters)
 }
 
-/// Vectors in the shapes of parameters: those there are, with rows of zeros behind them where a head has grown, and
-/// zeros for the others.
+/// Returns `vectors` in the shapes of the parameters `like`, without buffers.
+///
+/// Vectors that are missing are zero, as are rows by which a head has grown.
 pub(in crate::methods) fn fitted(
     vectors: Option<&ParameterSet>,
     like: &ParameterSet,
@@ -194,8 +198,9 @@ pub(in crate::methods) fn fitted(
     trained.map(one).collect()
 }
 
-/// Number by number of the sets of a pack, in the order of the variables of its network: each member's values one
-/// behind the other, of the head only `rows`.
+/// Returns the elements of a pack's sets by variable of its network: each member's values, one after another.
+///
+/// Of the head only `rows` are taken.
 ///
 /// # Errors
 /// When a set lacks a variable, or rows of one.

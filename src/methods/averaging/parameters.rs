@@ -2,29 +2,29 @@
 
 use crate::model::{HeadKind, HeadShape};
 
-/// Owner of the rows of a parameter.
+/// Entity to which the rows of a parameter belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// Shared by all clients.
+    /// All clients and tasks together.
     Shared,
-    /// Tasks': a client of a task changes its own alone.
+    /// Tasks: a client of a task changes only the rows of this task.
     Task,
-    /// Classes': rows of the head.
+    /// Classes: rows of the head.
     Class,
 }
 
-/// One parameter.
+/// Trained parameter that the server averages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AveragedParameter {
     /// Name, such as `head.weight`.
     pub name: String,
-    /// Its extents, with all rows.
+    /// Shape with all rows, also those of later tasks and classes.
     pub shape: Vec<usize>,
-    /// Owner of its rows.
+    /// Owner of the rows.
     pub rows: Rows,
 }
 
-/// All parameters of a method.
+/// All parameters of a method, in a fixed order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
     all: Vec<AveragedParameter>,
@@ -32,17 +32,17 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Returns the parameters that all tasks and clients share.
+    /// Creates parameters that all tasks and clients share.
     pub fn shared(shapes: impl IntoIterator<Item = (String, Vec<usize>)>) -> Parameters {
         Parameters::default().with(shapes, Rows::Shared)
     }
 
-    /// Returns the parameters with some more, whose rows belong to tasks.
+    /// Returns these parameters and further ones, whose rows belong to tasks.
     pub fn by_task(self, shapes: impl IntoIterator<Item = (String, Vec<usize>)>) -> Parameters {
         self.with(shapes, Rows::Task)
     }
 
-    /// Returns the parameters with a head of this number of rows over features of this width.
+    /// Returns these parameters and those of a head with `rows` rows over features of width `dim`.
     pub fn head(self, kind: HeadKind, rows: usize, dim: usize) -> Parameters {
         let by_row = kind.by_row();
         let mut all = self;
@@ -59,8 +59,9 @@ impl Parameters {
         self
     }
 
-    /// Returns the parameters with task and class rows averaged over the clients that trained them. By default rows are
-    /// averaged over all clients.
+    /// Returns the parameters with task and class rows averaged over the clients that trained them.
+    ///
+    /// By default all rows are averaged over all clients.
     pub fn averaged_by_owner(self) -> Parameters {
         Parameters { by_owner: true, ..self }
     }
@@ -80,7 +81,7 @@ impl Parameters {
         self.all.iter()
     }
 
-    /// Returns how many numbers they are, of all rows.
+    /// Returns the number of scalars in all parameters, with all their rows.
     pub fn numbers(&self) -> usize {
         self.iter().map(|one| one.shape.iter().product::<usize>()).sum()
     }

@@ -1,4 +1,4 @@
-//! Linear and proximal terms in the loss of a pack: what its clients add to every gradient.
+//! Linear and proximal penalties in the loss of a pack, besides the cross-entropy.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use crate::learning::losses::{Linear, proximals};
 use crate::learning::{Classifier, LearningError};
 use crate::model::{ModelError, ParameterSet, Variables};
 
-/// `<w, s_m>` of every member over all that trains.
+/// Linear penalty `<w, s_m>` of each member `m`, over all trained parameters `w`.
 pub(in crate::methods) struct LinearPenalty {
-    /// Term of every variable; none where all slopes are zero.
+    /// Term of every variable; `None` where the vectors of all members are zero.
     terms: Vec<Option<Linear>>,
     members: usize,
 }
 
 impl LinearPenalty {
-    /// Creates the terms of members with these vectors; of the head they cover `rows`.
+    /// Creates the penalty from one set of vectors `s_m` per member; of the head they cover `rows`.
     ///
     /// # Errors
     /// When a vector is missing.
@@ -36,11 +36,12 @@ impl LinearPenalty {
         Ok(LinearPenalty { terms, members: sets.len() })
     }
 
-    /// Returns the losses with the terms added, `(members)`. Where there is none the losses come back as they are, so
-    /// that they train to the same bits.
+    /// Returns the losses with the penalty added, `(members)`.
+    ///
+    /// Without any term the losses are returned as they are, so that training gives the same bits.
     ///
     /// # Errors
-    /// Other variables than those of the network.
+    /// When the variables are not those of the network.
     pub fn added(&self, losses: Tensor, variables: &Variables) -> Result<Tensor, LearningError> {
         let terms = self.terms.iter().zip(variables);
         terms.into_iter().try_fold(losses, |sum, (term, (_, variable))| match term {
@@ -50,17 +51,17 @@ impl LinearPenalty {
     }
 }
 
-/// The cross-entropy with these terms.
+/// Cross-entropy plus the linear penalty.
 impl Objective for LinearPenalty {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         self.added(pass.outputs()?.losses, pass.model.variables())
     }
 }
 
-/// `alpha_m / 2 |w - a_m|^2` of every member over all that trains.
+/// Proximal penalty `alpha_m / 2 |w - a_m|^2` of each member `m`, over all trained parameters `w`.
 pub(in crate::methods) struct ProximalPenalty {
     alphas: Vec<f64>,
-    /// `a_m`, of every variable.
+    /// Anchors `a_m`, by variable.
     anchors: Vec<Vec<f32>>,
 }
 
@@ -77,10 +78,10 @@ impl ProximalPenalty {
         Ok(ProximalPenalty { alphas, anchors: per_variable(network, anchors, rows)? })
     }
 
-    /// Returns the losses with the terms added, `(members)`; the losses as they are where nothing pulls.
+    /// Returns the losses with the penalty added, `(members)`; unchanged if no `alpha_m` is positive.
     ///
     /// # Errors
-    /// Other variables than those of the network.
+    /// When the variables are not those of the network.
     pub fn added(&self, losses: Tensor, variables: &Variables) -> Result<Tensor, LearningError> {
         if self.alphas.iter().all(|alpha| *alpha <= 0.0) {
             return Ok(losses);

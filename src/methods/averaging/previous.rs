@@ -1,5 +1,6 @@
-//! The model as the previous task left it, for methods that distill from it: an asset that a client gets once per
-//! task and that every download names.
+//! Model at the end of the previous task, for methods that distill from it.
+//!
+//! It is an asset: every download names it, and a client is sent it once per task.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use crate::policy::{
 use crate::quantity::TaskId;
 use crate::wire::{Body, BodyShape, Kind, MetaReader, MetaWriter, WireError};
 
-/// Name of the asset.
+/// Name of the previous model as an asset.
 const PREVIOUS: &str = "previous";
 
-/// Registry text for the state of methods whose only teacher is the previous model.
+/// Registry text on the state of methods whose only teacher is the previous model.
 pub(in crate::methods) const STATE: &str =
     "server: the parameters, and those at the end of the task before; client: nothing";
 
-/// Source of the moments by which it normalizes by default.
+/// Source that the registry shows for the default batch norm mode of teachers.
 pub(in crate::methods) const NORMS_SOURCE: &str = "teachers are in evaluation mode";
 
 /// Returns the model at the end of `task` as an asset.
@@ -30,20 +31,21 @@ pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> A
     Arc::new(Asset::new(PREVIOUS, u32::from(task.0), Kind::Weights, body))
 }
 
-/// Returns the previous model that a download names.
+/// Returns the previous model that a download names; `None` in the first task.
 ///
 /// # Errors
-/// An asset that holds something else.
+/// When the asset does not contain parameters.
 pub(in crate::methods) fn of(download: &Message) -> Result<Option<ParameterSet>, WireError> {
     download.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
 }
 
-/// Returns the previous model as the teacher of a pack; none in the first task.
+/// Returns the previous model as the teacher of a pack; `None` in the first task.
 ///
-/// It teaches these head rows by these moments, and is one and the same for all members.
+/// All members share the teacher. It predicts the head rows `rows`, with batch norms in the mode `norms` (which matters
+/// only if clients train one at a time: packs have no batch norms).
 ///
 /// # Errors
-/// An asset that holds something else, or that does not fit the backbone.
+/// When the asset does not contain parameters, or these do not fit the backbone.
 pub(in crate::methods) fn teacher<S>(
     ClientContext { shared, ctx, .. }: &ClientContext<'_>,
     pack: &[PackClient<'_, S>],
@@ -59,7 +61,7 @@ pub(in crate::methods) fn teacher<S>(
     Ok(of(first.download)?.map(teacher).transpose()?)
 }
 
-/// Returns the shape of that asset: parameters of these shapes, as `task` left them.
+/// Returns the specification of the asset [`previous()`] for parameters of these shapes.
 pub(in crate::methods) fn previous_shape(
     task: TaskId,
     shapes: &[(String, Vec<usize>)],
@@ -68,8 +70,9 @@ pub(in crate::methods) fn previous_shape(
     AssetSpec { name: PREVIOUS, version: u32::from(task.0), body }
 }
 
-/// Returns the saved server: its parameters and the previous ones. The meta holds the number of sections of the current
-/// model and the task of the previous one.
+/// Saves the parameters of a server and its previous model.
+///
+/// The meta holds the number of sections of the parameters, and 1 + the task of the previous model, or 0 without one.
 pub(in crate::methods) fn save(parameters: &ParameterSet, previous: Option<&Arc<Asset>>) -> Body {
     let mut sections = parameter_sections(parameters);
     let mut meta = MetaWriter::new();

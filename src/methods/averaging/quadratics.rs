@@ -1,9 +1,9 @@
-//! A federation of quadratics, for tests of the algebra of averaging methods: clients with losses
-//! `1/2 (w - a)^T H (w - a)` in six unknowns go through the objective, the messages, the aggregation and the server of
-//! a method.
+//! Simulation of clients with quadratic losses, to test the algebra of averaging methods.
 //!
-//! The unknowns are a head of one row over features of width 5. The cross-entropy of one class is zero and has no
-//! gradient, so what moves `w` is the quadratic, put in separately, and what the method adds to it.
+//! A client's loss is `1/2 (w - a)^T H (w - a)` in six unknowns. Clients go through the objective, the messages, the
+//! aggregation and the server of a method. The unknowns are a head of one row over features of width 5, and its bias.
+//! The cross-entropy of a single class is zero and has no gradient, so only the quadratic, which is added here, and the
+//! terms of the method move `w`.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ use crate::policy::{
 use crate::quantity::{ClientId, Round};
 use crate::wire::{Body, Saved};
 
-/// Unknowns.
+/// Number of unknowns.
 pub const SIZE: usize = 6;
 
 /// Quadratic loss of a client.
 pub struct Quadratic {
-    /// `H`, row-major.
+    /// Matrix `H`, row-major.
     pub curvature: Vec<f64>,
-    /// `a`.
+    /// Minimum `a`.
     pub optimum: Vec<f64>,
     pub samples: usize,
 }
@@ -50,19 +50,19 @@ impl Quadratic {
     }
 }
 
-/// A client's step.
+/// SGD step of a client: learning rate and gradient noise.
 #[derive(Clone)]
 pub struct QuadraticStep {
     pub rate: f64,
-    /// Added to the gradient.
+    /// Noise that is added to the gradient.
     pub noise: Vec<f64>,
 }
 
-/// End of a client's training in a round.
+/// Result of a client's training in a round.
 pub struct Walked {
     pub client: usize,
     pub end: Vec<f64>,
-    /// Norms of gradients, before they are clipped.
+    /// Norm of the gradient in each step, before clipping.
     pub norms: Vec<f64>,
 }
 
@@ -75,7 +75,7 @@ pub struct World<C: AveragingMethod> {
     round: u32,
 }
 
-/// Returns the numbers of a set, by name.
+/// Returns the values of a set, in the order of the parameters' names.
 pub fn flat(set: &ParameterSet) -> Vec<f64> {
     set.iter().flat_map(|(_, one)| one.values.iter().map(|value| f64::from(*value))).collect()
 }
@@ -102,7 +102,7 @@ impl<C: AveragingMethod> World<C> {
         let mut server = base.server(&ctx, StreamKey::new(1, Domain::Init)).unwrap();
         let view = Arc::clone(&ctx.task_sequence.tasks[0]);
         server.begin_stage(&Stage::of(view, 1), &ctx).unwrap();
-        // The same server at another place.
+        // A server has no setter for its parameters: a saved state with other values moves it to `start`.
         let saved = server.save();
         let mut values = start.iter().map(|value| *value as f32);
         let moved = parameters_of(&saved).unwrap();
@@ -125,7 +125,7 @@ impl<C: AveragingMethod> World<C> {
         Arc::clone(&self.ctx.task_sequence.tasks[0])
     }
 
-    /// Returns the global model.
+    /// Returns the parameters of the global model.
     pub fn model(&self) -> Vec<f64> {
         flat(&parameters_of(&self.server.save()).unwrap())
     }
@@ -138,7 +138,7 @@ impl<C: AveragingMethod> World<C> {
         C::State::of(&self.states[client]).unwrap()
     }
 
-    /// Runs a round of these clients; `after` is what the method does with a client that has walked.
+    /// Runs a round with the clients `present`; `after` is called with each of them after its local steps.
     pub fn round(
         &mut self,
         present: &[usize],
@@ -264,7 +264,7 @@ impl<C: AveragingMethod> World<C> {
     }
 }
 
-/// Three clients that agree on nothing: optima apart, curvatures up to sixteen times as steep as others.
+/// Returns three clients with different minima, and curvatures of up to 16 times those of another.
 pub fn uneven() -> Vec<Quadratic> {
     let client = |client: usize| {
         let steep = [0.25, 1.0, 4.0][client];
@@ -282,7 +282,7 @@ pub fn uneven() -> Vec<Quadratic> {
     (0..3).map(client).collect()
 }
 
-/// Returns the norm of the mean gradient, which is zero at the optimum of all alone.
+/// Returns the norm of the clients' mean gradient, which is zero at the minimum of the mean loss.
 pub fn slope_of_all(clients: &[Quadratic], w: &[f64]) -> f64 {
     let mut sum = [0.0; SIZE];
     for client in clients {
@@ -291,7 +291,7 @@ pub fn slope_of_all(clients: &[Quadratic], w: &[f64]) -> f64 {
     sum.iter().map(|sum| sum * sum).sum::<f64>().sqrt() / clients.len() as f64
 }
 
-/// FedAvg with several local steps ends where no client's gradients cancel.
+/// FedAvg with several local steps does not end where the gradients of the clients cancel.
 #[test]
 fn uneven_clients_pull_fedavg_away_from_the_optimum() {
     let fedavg = crate::methods::fedavg::FedAvg {

@@ -8,7 +8,7 @@ use crate::data::TaskView;
 use crate::model::{ModelError, ParameterSet};
 use crate::policy::{AveragingGroup, TensorSpec};
 
-/// Purpose of a selection of rows.
+/// Purpose for which rows are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowPurpose {
     /// Rows sent to a client.
@@ -21,7 +21,7 @@ pub enum RowPurpose {
     Training,
 }
 
-/// The rows of a message.
+/// Selected rows of parameters by class and by task; shared parameters are always whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowSelection {
     /// Rows of parameters by class: head rows.
@@ -33,7 +33,7 @@ pub struct RowSelection {
 }
 
 impl RowSelection {
-    /// Selects head rows, and rows of parameters by task.
+    /// Creates a selection of head rows and of rows by task.
     pub fn new(head: Range<usize>, pool: Range<usize>) -> RowSelection {
         RowSelection { head, pool, only_trained: false }
     }
@@ -46,9 +46,9 @@ impl RowSelection {
         }
     }
 
-    /// Returns the places of the parameters that take part.
+    /// Returns the tensor specifications of the parameters that take part, with their selected rows.
     ///
-    /// `averaged` adds what the server makes of each to its place, from its group and name.
+    /// `averaged` adds the aggregation to a specification, given the averaging group and the parameter's name.
     pub fn places(
         &self,
         all: &Parameters,
@@ -78,7 +78,7 @@ impl RowSelection {
     /// Returns the selected rows of whole parameters.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// When a parameter is missing or has fewer rows.
     pub fn take(
         &self,
         all: &Parameters,
@@ -99,7 +99,7 @@ impl RowSelection {
         Ok(cut)
     }
 
-    /// Returns the parameters in the places they have among whole ones: zeros before the first row.
+    /// Returns received parameters with rows at their indices in whole parameters: zeros before the first.
     pub fn padded(&self, all: &Parameters, cut: &ParameterSet) -> ParameterSet {
         let mut padded = cut.clone();
         for parameter in all.iter() {
@@ -111,10 +111,10 @@ impl RowSelection {
         padded
     }
 
-    /// Returns `whole` with these rows replaced by those of `part`.
+    /// Returns `whole` with the selected rows replaced by those of `part`.
     ///
     /// # Errors
-    /// When they do not fit.
+    /// When the rows do not fit.
     pub fn put(
         &self,
         all: &Parameters,

@@ -1,4 +1,4 @@
-//! The one server of all methods that average: it takes means, and does what its method does after them.
+//! Server of all averaging methods: applies means, then the server update of the method.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::policy::{
 };
 use crate::wire::{Body, Saved, WireError};
 
-/// Parameters and what the method remembers besides them.
+/// Server of an averaging method: global parameters, and the method's own state.
 pub(super) struct AveragingServer<C: AveragingMethod> {
     base: Averager<C>,
     init: StreamKey,
-    /// Theta, with all rows.
+    /// Global parameters, with all rows.
     theta: ParameterSet,
     memory: C::Memory,
-    /// Parameters at the end of the previous task, if clients are sent them.
+    /// Model at the end of the previous task, if clients are sent it.
     previous: Option<Arc<Asset>>,
     figures: Vec<(&'static str, f64)>,
 }
@@ -38,8 +38,9 @@ impl<C: AveragingMethod> AveragingServer<C> {
         Ok(AveragingServer { base, init, theta, memory, previous: None, figures: metrics })
     }
 
-    /// Returns true if nothing has moved since the previous task. A server that was loaded within a task began it
-    /// before.
+    /// Returns true if the parameters are still those at the end of the previous task.
+    ///
+    /// A server that is loaded within a task has trained since, and must not be reinitialized again.
     fn is_as_left(&self) -> bool {
         let Some(left) = &self.previous else { return false };
         parameters_of(&left.body).is_ok_and(|left| {
@@ -101,7 +102,7 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
 
     /// Creates the downloads of a round, whose participants may be at different tasks.
     ///
-    /// Those of a role that get the same rows share a download, unless every participant has its own.
+    /// Participants of one role that get the same rows share a download, unless downloads are personal.
     fn broadcast(
         &mut self,
         round: &RoundContext,

@@ -5,24 +5,26 @@ use crate::policy::parameters_of;
 use crate::quantity::TaskId;
 use crate::wire::{Body, Saved, WireError};
 
-/// Something that is saved with the parameters. The format is the method's own: its digest is in the journal. Of a
-/// method whose clients are sent the previous model it may not be in the meta, nor among weights, prompts and heads.
+/// State of a method's server, saved in one body with the parameters.
+///
+/// The digest of the saved body is in the journal. For methods that send the previous model, the state must use no
+/// meta, and no sections of weights, prompts or heads: those are the saved models'.
 pub trait ServerState: Saved + Default + Send + 'static {
-    /// Returns the parameters of the server in a body that holds them and the memory.
+    /// Returns the parameters of a body that contains parameters and this state.
     ///
     /// # Errors
-    /// Numbers that are not f32.
+    /// When the values of a parameter are not f32.
     fn server_parameters(saved: &Body) -> Result<ParameterSet, WireError> {
         parameters_of(saved)
     }
 
-    /// Enters a task; returns true if the server prepares anything for it now.
+    /// Enters a task, from 0; returns true if the server has yet to prepare its parameters for it.
     fn is_new_task(&mut self, task: usize) -> bool {
         let _ = task;
         true
     }
 
-    /// Returns the current task, from 0, if answers depend on it.
+    /// Returns the current task, from 0; always 0 if predictions do not depend on it.
     fn task(&self) -> usize {
         0
     }
@@ -30,8 +32,9 @@ pub trait ServerState: Saved + Default + Send + 'static {
 
 impl ServerState for () {}
 
-/// The last task that was begun, for methods whose server prepares rows as a task starts: a server that was loaded
-/// within a task has begun it before.
+/// Latest task that was begun, for methods whose server prepares rows as a task starts.
+///
+/// It is saved, so that a server loaded within a task does not prepare the rows again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Saved)]
 pub struct LatestTask(Option<TaskId>);
 

@@ -8,7 +8,7 @@ use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::scenario::reader::Choice;
 
-/// Weights of uploads in the mean, and head rows in messages.
+/// Settings of the mean and of head rows in messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AveragingConfig {
     /// Weight of a client in the mean.

@@ -14,15 +14,15 @@ pub struct PackClient<'a, S> {
     pub participant: &'a Participant,
     /// Download from the server.
     pub download: &'a Message,
-    /// Its parameters, rows in the places they have on the server; zeros before the first that was sent.
+    /// Received parameters, with rows at the server's indices; zeros before the first row that was sent.
     pub received: ParameterSet,
     /// State that the client kept.
     pub state: S,
     /// The participant's samples.
     pub shard: &'a Shard,
-    /// The address of everything drawn here.
+    /// Key of the random streams of the client's training in this round.
     pub key: StreamKey,
-    /// Tasks whose shards the client held since the server last spoke to it.
+    /// Tasks whose shards the client held since its last contact with the server.
     pub missed: &'a [MissedTask],
 }
 
@@ -41,19 +41,19 @@ impl<'a, S> PackClient<'a, S> {
 /// Result of a member's local training.
 #[derive(Clone, Debug, Default)]
 pub struct LocalTrainingResult {
-    /// Everything it received, with what trained as it is now.
+    /// All received parameters; the trained ones have their final values.
     pub parameters: ParameterSet,
     /// Number of samples by which it is weighted.
     pub samples: usize,
     /// Sum of the learning rates of its steps, before factors of parameters.
     pub rates: f64,
-    /// Sum of the losses of the first epoch's steps, each as the objective had it before the step.
+    /// Sum of the losses of the first epoch's steps, each computed before its step.
     pub first_epoch: f64,
-    /// Vectors sent in addition to the parameters, with rows in the same places.
+    /// Vectors sent besides the parameters, with the same rows.
     ///
     /// See [`sections`](crate::methods::parts::UploadExtras::sections).
     pub vectors: ParameterSet,
-    /// Named figures for the journal.
+    /// Named metrics for the journal.
     pub metrics: Vec<(&'static str, f64)>,
 }
 
@@ -61,20 +61,20 @@ impl LocalTrainingResult {
     /// Returns the section of an upload with the number of samples.
     ///
     /// # Errors
-    /// None that a caller could cause.
+    /// Returns an error only if values do not fill the tensor, which cannot happen here.
     pub fn sample_count(&self) -> Result<Section, WireError> {
         let samples = NamedTensor::u32(SAMPLES, [], vec![self.samples as u32])?;
         Ok(Section::new(Kind::Statistics, vec![samples]))
     }
 }
 
-/// One answer per member, in order; each fails alone.
+/// Results of the members of a pack, in their order; each may fail by itself.
 pub type PackResult = Vec<Result<LocalTrainingResult, PolicyError>>;
 
-/// Returns the first member of a pack, for what all its members have in common.
+/// Returns the first member of a pack, for properties that all members share.
 ///
 /// # Errors
-/// Where the pack is empty.
+/// When the pack is empty.
 pub(in crate::methods) fn first_of<'p, 'c, S>(
     pack: &'p [PackClient<'c, S>],
 ) -> Result<&'p PackClient<'c, S>, PolicyError> {
@@ -85,7 +85,7 @@ pub(in crate::methods) fn first_of<'p, 'c, S>(
 /// Returns the result of the only member of a pack.
 ///
 /// # Errors
-/// An empty pack, and the failure of its member.
+/// When the pack is empty, or the member failed.
 pub(in crate::methods) fn take_single(
     results: PackResult,
 ) -> Result<LocalTrainingResult, PolicyError> {

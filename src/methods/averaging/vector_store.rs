@@ -8,7 +8,9 @@ use crate::policy::ClientState;
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::Saved;
 
-/// Sets of vectors by name, and the task in which they were last used. A set that is not there is zero.
+/// Sets of vectors by name, and the task in which they were last used.
+///
+/// A missing set stands for zeros.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct VectorStore {
     task: Option<TaskId>,
@@ -16,7 +18,7 @@ pub struct VectorStore {
 }
 
 impl VectorStore {
-    /// Returns the set of a name.
+    /// Returns the set of a name, if there is one.
     pub fn get(&self, name: &str) -> Option<&ParameterSet> {
         self.sets.get(name)
     }
@@ -26,12 +28,12 @@ impl VectorStore {
         self.sets.insert(name.into(), vectors);
     }
 
-    /// Removes a set.
+    /// Removes and returns a set.
     pub fn take(&mut self, name: &str) -> Option<ParameterSet> {
         self.sets.remove(name)
     }
 
-    /// Removes a set; zeros in the shapes of these parameters where there is none.
+    /// Removes and returns a set; if it is missing, returns zeros in the shapes of these parameters.
     pub(in crate::methods) fn take_like(
         &mut self,
         name: &str,
@@ -40,34 +42,34 @@ impl VectorStore {
         self.take(name).unwrap_or_else(|| zeros_like(parameters))
     }
 
-    /// Returns all sets, by name.
+    /// Returns an iterator over all sets and their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ParameterSet)> {
         self.sets.iter().map(|(name, set)| (name.as_str(), set))
     }
 
-    /// Enters a task; returns true if it is another one than before.
+    /// Enters a task; returns true if it differs from the one before.
     pub fn enter(&mut self, task: TaskId) -> bool {
         self.task.replace(task) != Some(task)
     }
 
-    /// Begins a client's round of this task.
+    /// Enters a client's task; if it is a new one and `reset` says so, removes all sets.
     pub fn begin(&mut self, task: TaskId, reset: Reset) {
         if self.enter(task) && reset == Reset::Task {
             self.clear();
         }
     }
 
-    /// Forgets all sets: they are zero again.
+    /// Removes all sets, which then stand for zeros.
     pub fn clear(&mut self) {
         self.sets.clear();
     }
 
-    /// Returns the name of a set that is one client's.
+    /// Returns the name under which the server keeps a client's set, `NAME.CLIENT`.
     pub fn of_client(name: &str, client: ClientId) -> String {
         format!("{name}.{}", client.0)
     }
 
-    /// Returns the sets of one client by these names, among the sets of all clients.
+    /// Returns a client's sets of these names, from the store of all clients.
     pub fn all_of_client(&self, names: &[&str], client: ClientId) -> VectorStore {
         let set = |name: &&str| {
             Some((name.to_string(), self.get(&VectorStore::of_client(name, client))?.clone()))
@@ -85,7 +87,7 @@ impl<N: Into<String>> FromIterator<(N, ParameterSet)> for VectorStore {
 
 impl ClientState for VectorStore {}
 
-/// A server that was loaded within a task has entered it before.
+/// The task is saved, so that a server loaded within a task does not enter it again.
 impl ServerState for VectorStore {
     fn is_new_task(&mut self, task: usize) -> bool {
         self.enter(TaskId(task as u16))
@@ -108,7 +110,7 @@ mod tests {
         [("head.bias", one.clone()), ("bn1.weight", one)].into_iter().collect()
     }
 
-    /// Bit for bit, by whomever it is kept, and apart from the server's parameters.
+    /// Sets of the server and of clients survive saving bit for bit, apart from the server's parameters.
     #[test]
     fn vectors_are_saved_and_loaded_whole() {
         let mut kept = VectorStore::default();

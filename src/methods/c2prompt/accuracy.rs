@@ -1,4 +1,6 @@
-//! Effect of mixing on predictions: the server tests client tasks directly, which it could not do outside a simulation.
+//! Accuracy before and after mixing, for the journal.
+//!
+//! The server tests client tasks directly, which it could not do outside of a simulation.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +8,10 @@ use super::server::C2PromptServer;
 use crate::policy::{PolicyError, RunContext, Server};
 
 impl C2PromptServer {
-    /// Returns the accuracy on the test images of some client tasks, each with its task known: the mean over client
-    /// tasks that have such images, `None` where none has. Client tasks with the same head rows count as one. Draws
-    /// nothing and changes nothing.
+    /// Returns the mean accuracy over some client tasks, each on its own test images with its task known.
+    ///
+    /// `None` if no client task has test images. Client tasks with the same head rows count as one. No random numbers
+    /// are drawn, and no state changes.
     pub(super) fn accuracy(
         &self,
         client_tasks: &[usize],

@@ -41,17 +41,18 @@ impl Scores {
     }
 }
 
-/// Match of a client task's components with its classes.
+/// Scores of a client task's components for its classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// The client task's classes, as ids of the data set.
     pub classes: Vec<u32>,
-    /// `(components, classes)`, row-major.
+    /// Scores, `(components, classes)`, row-major.
     pub scores: Vec<f32>,
 }
 
-/// Returns `W` over the components of all client tasks: a histogram has a column for every class of any client task,
-/// zero where a client task does not have the class.
+/// Returns the mixing weights `W` between the components of all client tasks.
+///
+/// The histograms are compared over the classes of all client tasks; a client task without a class has zeros for it.
 pub fn affinity(histograms: &[Histogram], scores: Scores, temperature: f64) -> Affinity {
     let all: BTreeSet<u32> =
         histograms.iter().flat_map(|histogram| histogram.classes.iter().copied()).collect();
@@ -83,7 +84,7 @@ mod tests {
 
     const ROWS: [f32; 8] = [1.0, 2.0, -3.0, 4.0, 0.5, 0.25, 7.0, -1.0];
 
-    /// C2Prompt's card, invariant 3.
+    /// C2Prompt's card, invariant 3: the order of clients does not matter.
     #[test]
     fn clients_may_change_places() {
         let mine = affinity(&two(), Scores::Means, 0.3).mix(&ROWS, 2);
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn components_that_share_no_class_are_as_far_as_can_be() {
         let weights = affinity(&two(), Scores::Means, 0.05);
-        // The last component matches class 8 alone; the first one class 1, mostly.
+        // The last component matches only class 8, the first one mostly class 1.
         assert!(weights.weights(3)[0] < 1e-7);
         assert!(weights.weights(2)[1] > 1e-4); // both match class 5
     }

@@ -1,5 +1,7 @@
-//! Class-aware prompt aggregation (CPA) on the server: components of the client tasks that a round trained are mixed
-//! with those that match the same classes, whichever client owns them.
+//! Class-aware prompt aggregation (CPA) on the server.
+//!
+//! Components of the client tasks that a round trained are mixed with those that match the same classes, whichever
+//! client owns them.
 
 use super::affinity::{Histogram, affinity};
 use super::server::C2PromptServer;
@@ -9,24 +11,26 @@ use crate::model::Parameter;
 use crate::numerics::affinity::{MeanCosines, mean_cosines};
 use crate::policy::{PolicyError, RoundContext, RunContext};
 
-/// One part of the components of all client tasks in a block.
+/// One part (key, attention or tokens) of the components of all client tasks in a block.
 struct Stack {
     name: String,
-    /// Shape of one client task.
+    /// Shape of the part in one client task.
     shape: Vec<usize>,
-    /// Client task by client task, component by component.
+    /// Values of all client tasks, component by component.
     rows: Vec<f32>,
 }
 
 impl C2PromptServer {
-    /// Returns true if components are mixed after a round of training. After the last round of a stage no client adapts
-    /// its head to the mixed prompts.
+    /// Returns true if components are mixed after a round of training.
+    ///
+    /// After the last round of a stage they are mixed only with `cpa_last`: no client adapts its head to the mixed
+    /// prompts.
     pub(super) fn mixes_after(&self, round: &RoundContext) -> bool {
         let config = &self.method.config;
         config.cpa && (config.cpa_last || round.round_in_phase + 1 < round.rounds_in_phase)
     }
 
-    /// Mixes the components of client tasks that were trained in a round, by how well they match classes.
+    /// Mixes the components of the client tasks that a round trained, by the classes that they match.
     pub(super) fn aggregate(
         &mut self,
         matched: Vec<(ClientTaskKey, Histogram)>,
@@ -58,7 +62,7 @@ impl C2PromptServer {
         self.note_accuracy("cpa_accuracy_after", &client_tasks, ctx)
     }
 
-    /// Keys, attention and tokens of these client tasks, which have this number of components together.
+    /// Returns keys, attention and tokens of these client tasks, of `components` components in total.
     fn stacks(&self, client_tasks: &[usize], components: usize) -> Result<Vec<Stack>, PolicyError> {
         let mut stacks = Vec::new();
         for block in self.method.powder.shape.blocks.clone() {
@@ -86,9 +90,9 @@ impl C2PromptServer {
         Ok(stacks)
     }
 
-    /// Notes mean cosines between the tokens of mixed components, over blocks.
+    /// Adds the mean cosines between the tokens of mixed components, over blocks, to the metrics.
     ///
-    /// There are none without two components to compare.
+    /// With fewer than two components there is nothing to compare, and no metric.
     fn note_cosines(&mut self, stacks: &[Stack]) {
         let shape = &self.method.powder.shape;
         let tokens: Vec<String> =

@@ -1,4 +1,4 @@
-//! C2Prompt's client: Powder's, with compensation prompts in some steps and a histogram of what matched.
+//! C2Prompt's client: Powder's, with compensation prompts in some steps and a histogram of components and classes.
 
 use candle_core::{Device, Tensor};
 
@@ -22,7 +22,7 @@ pub(super) fn entered(member: &Member) -> Result<Compensation, PolicyError> {
 }
 
 impl C2Prompt {
-    /// Trains client tasks; members with equal downloads and equal states are a pack.
+    /// Trains client tasks; members with equal downloads and equal states form a pack.
     pub(super) fn learn(
         &self,
         members: &[Member],
@@ -39,7 +39,7 @@ impl C2Prompt {
             };
         let learners = members.iter().zip(&downloads).map(Learner::of);
         let all: Vec<(Learner<'_>, &Compensation)> = learners.zip(states).collect();
-        // A pack is one network in every step; where coins fall differently, it is not.
+        // All members of a pack run one network in every step, so clients with random decisions train alone.
         let tossed = |state: &Compensation| self.config.tosses() && state.prompts().is_some();
         let packs = all.chunk_by(|(one, state), (other, other_state)| {
             one.alike(other)
@@ -71,7 +71,7 @@ impl C2Prompt {
         results.into_iter().enumerate().map(with_compensation).collect()
     }
 
-    /// Handles every other exchange, one client at a time.
+    /// Handles an exchange of any other phase, for one client.
     pub(super) fn exchange(
         &self,
         member: &Member,
@@ -88,7 +88,7 @@ impl C2Prompt {
             return Ok(ClientResult { upload, metrics: Vec::new() });
         }
         let (upload, mut metrics) = (Message::default(), Vec::new());
-        // Who goes on with a client task keeps its prompts.
+        // A client that continues its client task keeps its prompts.
         if state.prompts().is_none() && !shard.is_empty() {
             let found =
                 self.compensate((participant, shard, *key), &Gaussians::read(&download)?, ctx)?;
@@ -105,23 +105,23 @@ impl C2Prompt {
     }
 }
 
-/// Extension of training: compensation prompts in some steps, and histograms.
+/// Extension of Powder's training: compensation prompts in some steps, and histograms.
 struct CompensationTraining<'a> {
     config: &'a C2PromptConfig,
     /// Schedule of each member's random decisions.
     schedules: Vec<CompensationSchedule>,
-    /// Prompts of each member; empty where there are none.
+    /// Compensation prompts of each member; empty if there are none.
     prompts: Vec<Tensor>,
     histograms: Vec<ClassHistogram>,
-    /// Steps with compensation prompts, of each member.
+    /// Losses of each member's steps with compensation prompts.
     compensated: Vec<LossMean>,
-    /// Steps as they are, of each member.
+    /// Losses of each member's steps without compensation prompts.
     plain: Vec<LossMean>,
     /// True if the current step has compensation prompts.
     compensates: bool,
 }
 
-/// Steps of one kind, and the sum of their cross-entropies.
+/// Number of a member's steps of one kind, and the sum of their cross-entropies.
 #[derive(Clone, Copy, Debug, Default)]
 struct LossMean {
     steps: u64,
@@ -169,8 +169,9 @@ impl<'a> CompensationTraining<'a> {
         })
     }
 
-    /// Returns the mean cross-entropy of a member's steps with compensation prompts, and of those without: prompts of a
-    /// class reveal the class to the network.
+    /// Returns a member's mean cross-entropy over steps with compensation prompts, and over the others.
+    ///
+    /// They are reported separately: the prompts of a class reveal the class to the network.
     fn cross_entropies_of(&self, member: usize) -> impl Iterator<Item = (&'static str, f64)> {
         let named = [
             ("ce_compensated", self.compensated[member].mean()),
@@ -179,7 +180,7 @@ impl<'a> CompensationTraining<'a> {
         named.into_iter().filter_map(|(name, mean)| Some((name, mean?)))
     }
 
-    /// Returns the histogram that travels with a member's client task, if there is one.
+    /// Returns the histogram that is uploaded with a member's client task, if there is one.
     fn matched(&self, member: usize) -> Result<Option<Section>, WireError> {
         let Some(found) = self.histograms.get(member) else { return Ok(None) };
         let scores = found.entries().into_iter().map(|entry| entry as f32).collect::<Vec<f32>>();
@@ -190,7 +191,7 @@ impl<'a> CompensationTraining<'a> {
     }
 }
 
-/// Says which steps of a client's round have compensation prompts: a coin for every batch.
+/// Random decision for every batch of a client's round: compensation prompts or none.
 #[derive(Clone, Copy, Debug)]
 struct CompensationSchedule {
     probability: f64,
@@ -198,7 +199,7 @@ struct CompensationSchedule {
 }
 
 impl CompensationSchedule {
-    /// Creates the schedule of what a client draws in a round.
+    /// Creates the schedule of a client's round from the key of its random streams.
     fn new(probability: f64, key: StreamKey) -> CompensationSchedule {
         CompensationSchedule { probability, key: key.domain(Domain::Method) }
     }
@@ -211,7 +212,7 @@ impl CompensationSchedule {
 
 impl TrainingExtension for CompensationTraining<'_> {
     fn tokens(&mut self, step: &LearnerStep<'_>) -> Result<Option<Tensor>, LearningError> {
-        // Members of a pack toss alike: it has one, or coins fall on one side only.
+        // Any member decides for all: either there is only one, or the probability is 0 or 1.
         let mut tossed = self.schedules.iter().zip(&step.batch.steps);
         self.compensates = !self.prompts.is_empty()
             && tossed.any(|(schedules, step)| schedules.compensated(*step));

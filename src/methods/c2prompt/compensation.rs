@@ -1,5 +1,6 @@
-//! Local class distribution compensation: a client's moments, and tokens that move its features of a class towards the
-//! Gaussian of all clients' features of it.
+//! Local class distribution compensation (LCDC) at a client: moments of classes, and compensation prompts.
+//!
+//! The prompt of a class moves the client's features of it towards the Gaussian of all clients' features.
 
 use std::sync::Arc;
 
@@ -16,14 +17,14 @@ use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Participant, PolicyError, RunContext};
 
-/// Standard deviation of start values.
+/// Standard deviation of the initial values of compensation prompts.
 const START: f32 = 0.02;
 
-/// Trained prompts and how training went.
+/// Trained compensation prompts and the report of their training.
 pub struct Compensated {
-    /// One per class.
+    /// Prompts of all classes of the client task.
     pub prompts: Prompts,
-    /// The alignment loss on the way.
+    /// Report with the alignment losses.
     pub report: TrainingReport,
 }
 
@@ -60,7 +61,7 @@ impl C2Prompt {
     /// Trains a compensation prompt for every class of a client task.
     ///
     /// # Errors
-    /// Numbers that are not finite, samples that cannot be read.
+    /// When a loss is not finite, or a sample cannot be read.
     pub fn compensate(
         &self,
         (participant, shard, key): (&Participant, &Shard, StreamKey),
@@ -98,9 +99,9 @@ impl C2Prompt {
     }
 }
 
-/// Returns the mean loss of features `(b, dim)` of these classes to the Gaussians of all classes.
+/// Returns the mean compensation loss of features against the Gaussians of their classes.
 ///
-/// Means and precisions are `(classes, dim)`.
+/// Features are `(batch, dim)`, classes `(batch)`. Means and precisions are `(classes, dim)`.
 fn misalignment(
     features: &Tensor,
     classes: &Tensor,
@@ -110,7 +111,7 @@ fn misalignment(
     ops::mean_all(&compensation_losses(features, &of(means)?, &of(precisions)?)?)
 }
 
-/// Returns the head rows as classes of a client task.
+/// Returns head rows as class indices of a client task whose rows begin at `first`, `(batch)`.
 fn classes_of(labels: &[u32], first: u32, device: &Device) -> Result<Tensor, LearningError> {
     let classes: Vec<u32> = labels.iter().map(|row| row.wrapping_sub(first)).collect();
     Ok(Tensor::from_vec(classes, labels.len(), device)?)
@@ -120,8 +121,8 @@ fn classes_of(labels: &[u32], first: u32, device: &Device) -> Result<Tensor, Lea
 mod tests {
     use super::*;
 
-    /// Features of rows 5 and 4 where the client task begins at 4: each goes towards its own class, by that class's
-    /// precision.
+    /// Features of rows 5 and 4 of a client task that begins at row 4: each is compared with its own class, by the
+    /// precision of this class.
     #[test]
     fn features_are_held_against_their_own_class() {
         let rows = |values: &[f32]| Tensor::from_slice(values, (2, 2), &Device::Cpu).unwrap();

@@ -1,24 +1,27 @@
-//! Settings of C2Prompt: defaults are the paper's where they are known, and ours where it is silent.
+//! Settings of C2Prompt: the paper's values where they are known, otherwise our own.
 
 use super::{PooledMoments, Scores};
 use crate::methods::powder::PowderConfig;
 use crate::scenario::reader::Keys;
 
-/// Between no mixing and the plain mean: over all rounds of the studies a component kept 0.35 (ViT-Tiny on CIFAR-100)
-/// to 0.84 (digits) of itself at it, and about half where nothing had been mixed before.
+/// Default temperature of mixing, between no mixing and the plain mean.
 ///
-/// Unit rows of the `N` components of a client, with a mean cosine `c` between them, leave a component
-/// `1 / (1 + (N - 1) exp(-(1 - c) / tau))`; rows of clients with other classes are orthogonal and take nothing at such
-/// temperatures. One half is `tau = (1 - c) / ln(N - 1)`: for `N = 8` 0.1 at `c = 0.8`, 0.05 at 0.9 and 0.03 at 0.94.
-/// The last is what client tasks of five classes come to in the study of CIFAR-100 with ViT-Tiny, after a round in
-/// which nothing had been mixed yet (own weights 0.62, 0.34, 0.23 and 0.16 at 0.02, 0.05, 0.1 and 0.2; 0.125 is the
-/// mean of a client's own components). Each mixing makes rows more alike, so that the weight falls from round to round.
+/// Over all rounds of the studies a component kept 0.35 (ViT-Tiny on CIFAR-100) to 0.84 (digits) of itself at this
+/// temperature, and about half where nothing had been mixed before.
+///
+/// With unit rows of the `N` components of a client and a mean cosine `c` between them, a component keeps the weight
+/// `1 / (1 + (N - 1) exp(-(1 - c) / tau))`; rows of clients with other classes are orthogonal and get no weight at such
+/// temperatures. A weight of one half needs `tau = (1 - c) / ln(N - 1)`: for `N = 8` this is 0.1 at `c = 0.8`, 0.05 at
+/// 0.9 and 0.03 at 0.94. The last `c` is that of client tasks of five classes in the study of CIFAR-100 with ViT-Tiny,
+/// after a round in which nothing had been mixed yet (own weights 0.62, 0.34, 0.23 and 0.16 at `tau` 0.02, 0.05, 0.1
+/// and 0.2; 0.125 is the mean of a client's own components). Each mixing makes rows more alike, so the weight falls
+/// from round to round.
 const TEMPERATURE: f64 = 0.03;
 
-/// Source of what is known of the paper.
+/// Source of defaults that are known from the paper.
 const PAPER: &str = "the paper, as described in a review";
 
-/// Source of the rest.
+/// Source of all other defaults.
 const OURS: &str = "ours; unknown for the paper";
 
 /// Keys of the `[method]` table of C2Prompt.
@@ -69,18 +72,19 @@ pub struct C2PromptConfig {
 }
 
 impl C2PromptConfig {
-    /// Returns true if compensation prompts are ever used.
+    /// Returns true if some training steps have compensation prompts.
     pub fn compensates(&self) -> bool {
         self.lcdc && self.probability > 0.0
     }
 
-    /// Returns true if the steps with compensation prompts are drawn, separately for every client.
+    /// Returns true if every client draws at random which steps have compensation prompts.
     pub fn tosses(&self) -> bool {
         self.compensates() && self.probability < 1.0
     }
 
-    /// Returns the settings of the learner: where components are mixed by class, client tasks do not lend each other
-    /// any unless `cpa_transfer` is set.
+    /// Returns the settings of the Powder learner.
+    ///
+    /// If components are mixed by class, client tasks lend each other none, unless `cpa_transfer` is set.
     pub fn learner(&self) -> PowderConfig {
         let transfer = self.powder.transfer && (self.cpa_transfer || !self.cpa);
         PowderConfig { transfer, ..self.powder.clone() }

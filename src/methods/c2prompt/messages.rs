@@ -1,7 +1,8 @@
-//! Messages of C2Prompt: those of Powder, moments of classes up and Gaussians down in round 0, and a histogram of
-//! components and classes with every trained client task.
+//! Messages of C2Prompt.
 //!
-//! The first control byte says which of these it is; what follows is Powder's message as it is.
+//! They are Powder's messages, moments of classes (upload) and Gaussians (download) in round 0, and a histogram of
+//! components and classes in the upload of every trained client task. The first control byte marks the kind of message;
+//! Powder's control fields follow it unchanged.
 
 use super::C2Prompt;
 use super::moments::{ClientTaskMoments, Gaussians};
@@ -15,7 +16,7 @@ const VARIANCES: &str = "variances";
 const COUNTS: &str = "counts";
 const HISTOGRAM: &str = "histogram";
 
-/// Returns the first control byte of messages of a phase: Powder's, the first leg of round 0 and the second.
+/// Returns the first control byte of a phase's messages: 0 for Powder's, 1 for moments, 2 for Gaussians.
 fn tag(phase: usize) -> u8 {
     match C2Prompt::inner(phase) {
         Some(_) => 0,
@@ -24,20 +25,20 @@ fn tag(phase: usize) -> u8 {
     }
 }
 
-/// Returns the control fields behind the byte of a phase.
+/// Returns control fields with the first byte of a phase in front.
 pub fn tagged(phase: usize, control: &[u8]) -> Vec<u8> {
     [&[tag(phase)], control].concat()
 }
 
-/// Returns a message as it travels in a phase.
+/// Returns a message with the first control byte of a phase added.
 pub fn closed(phase: usize, message: Message) -> Message {
     Message { control: tagged(phase, &message.control), ..message }
 }
 
-/// Inverts [`closed`].
+/// Removes the first control byte, which [`closed`] added.
 ///
 /// # Errors
-/// Where a message belongs to another phase.
+/// When the message belongs to another phase.
 pub fn opened(phase: usize, message: Message) -> Result<Message, WireError> {
     match message.control.split_first() {
         Some((found, control)) if *found == tag(phase) => {
@@ -47,31 +48,31 @@ pub fn opened(phase: usize, message: Message) -> Result<Message, WireError> {
     }
 }
 
-/// Returns the tensor of a client task's histogram, `(components, classes)`.
+/// Returns the specification of the histogram of a client task, `(components, classes)`.
 pub fn histogram(components: usize, classes: usize) -> TensorSpec {
     TensorSpec::new(Kind::Statistics, HISTOGRAM, &[components, classes], Dtype::F32).kept()
 }
 
-/// Returns the scores besides a client task, if there are any.
+/// Returns the scores of the histogram in an upload, if there is one.
 ///
 /// # Errors
-/// Where they are not f32.
+/// When the scores are not f32.
 pub fn scores(message: &Message) -> Result<Option<Vec<f32>>, WireError> {
     let found = message.find(Kind::Statistics, HISTOGRAM);
     found.map(|tensor| Ok(tensor.as_f32()?.to_vec())).transpose()
 }
 
 impl Gaussians {
-    /// Returns the layout for this number of classes.
+    /// Returns the specification of the download for this number of classes.
     pub fn layout(classes: usize, dim: usize) -> MessageSpec {
         let place = |name| TensorSpec::new(Kind::Prototypes, name, &[classes, dim], Dtype::F32);
         MessageSpec { extra: [MEANS, VARIANCES].map(place).into(), ..MessageSpec::default() }
     }
 
-    /// Returns the message that carries them.
+    /// Returns the download with these Gaussians.
     ///
     /// # Errors
-    /// Where they are not of this width.
+    /// When the Gaussians do not have the width `dim`.
     pub fn write(self, dim: usize) -> Result<Message, WireError> {
         let layout = Gaussians::layout(self.classes, dim);
         let values = [F32(self.means.into()), F32(self.variances.into())];
@@ -81,7 +82,7 @@ impl Gaussians {
     /// Inverts [`write`](Gaussians::write).
     ///
     /// # Errors
-    /// Where a message is something else.
+    /// When the message does not contain Gaussians.
     pub fn read(message: &Message) -> Result<Gaussians, WireError> {
         let classes = message.tensor(Kind::Prototypes, MEANS)?.shape().first().copied();
         let [means, variances] = moments_in(message)?;
@@ -90,7 +91,7 @@ impl Gaussians {
 }
 
 impl ClientTaskMoments {
-    /// Returns the layout for this number of classes.
+    /// Returns the specification of the upload for this number of classes.
     pub fn layout(classes: usize, dim: usize) -> MessageSpec {
         let mut extra = Gaussians::layout(classes, dim).extra;
         extra.push(TensorSpec::new(Kind::Prototypes, COUNTS, &[classes], Dtype::U32));
@@ -100,10 +101,10 @@ impl ClientTaskMoments {
         }
     }
 
-    /// Returns the message that carries them.
+    /// Returns the upload with these moments.
     ///
     /// # Errors
-    /// Where they are not of this width.
+    /// When the moments do not have the width `dim`.
     pub fn write(self, dim: usize) -> Result<Message, WireError> {
         let layout = ClientTaskMoments::layout(self.counts.len(), dim);
         let values = [F32(self.means.into()), F32(self.variances.into()), U32(self.counts.into())];
@@ -113,7 +114,7 @@ impl ClientTaskMoments {
     /// Inverts [`write`](ClientTaskMoments::write).
     ///
     /// # Errors
-    /// Where a message is something else.
+    /// When the message does not contain moments.
     pub fn read(message: &Message) -> Result<ClientTaskMoments, WireError> {
         let [means, variances] = moments_in(message)?;
         let counts = message.tensor(Kind::Prototypes, COUNTS)?.as_u32()?.to_vec();

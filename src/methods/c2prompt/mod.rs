@@ -1,14 +1,15 @@
 //! **C2Prompt** ("C2Prompt: Class-aware Client Knowledge Interaction for Federated Continual Learning", NeurIPS 2025,
 //! arXiv 2509.19674), after a review of the paper: its code is not public.
 //!
-//! [Powder](super::powder)'s learner, and class-aware interaction of clients on top of it:
+//! It extends [Powder](super::powder) by two class-aware interactions of clients:
 //!
 //! * **LCDC** (local class distribution compensation). In a round 0 of every task clients report moments of the frozen
 //!   network's features by class; the server returns the Gaussian of all clients' samples, and each client trains
-//!   three tokens per class that move its features there. In training a step has them with probability 0.5: the
-//!   client task learns from what the class is like everywhere.
-//! * **CPA** (class-aware prompt aggregation). While a client task is trained its client notes how well every component
-//!   matches every class; the server mixes the components of a round's client tasks by the similarity of these rows.
+//!   three tokens per class that move its features there. A training step has them with probability 0.5, so that the
+//!   client task learns from features as all clients have them.
+//! * **CPA** (class-aware prompt aggregation). While a client task is trained its client records how well every
+//!   component matches every class; the server mixes the components of a round's client tasks by the similarity of
+//!   these rows.
 //!
 //! ```text
 //! round 0  client  mu_ki, var_ki, n_ki of class i                               up
@@ -18,37 +19,37 @@
 //!          server  client task <- upload;  but for the last round: W = softmax(H H^T / tau);  (K, A, P) <- W (K, A, P)
 //! ```
 //! Without compensation prompts (`lcdc = false`, or `probability = 0`) and mixing (`cpa = false`) it is Powder, bit for
-//! bit. Nothing of it is there at inference.
+//! bit. Inference is Powder's.
 //!
 //! # Choices where the review is silent
-//! * Components go where Powder's do; heads stay with their client tasks.
+//! * Components are in the same blocks as Powder's; heads are not mixed.
 //! * `H` is a mean over the samples of a class and over blocks, 0 where negative; its rows get unit length. A row of
 //!   zeros keeps itself ([affinity](crate::numerics::affinity)). At a `tau` of 0.03 a component kept 0.35 to 0.84 of
-//!   itself in the studies; at 1 CPA would be the plain mean of all clients' components. `cpa_scores = "sums"` has the
-//!   review's cumulative scores in rows as they are.
+//!   itself in the studies; at 1 CPA would be the plain mean of all clients' components. `cpa_scores = "sums"` takes
+//!   the review's cumulative scores, without normalization.
 //! * The triple of key, attention and tokens is mixed with one `W`, over the client tasks of all clients of a round;
 //!   columns are the classes that any of them has.
-//! * CPA takes the place of Powder's mixing of client tasks ("is replaced", says the review), unless `cpa_transfer`.
-//!   Without that mixing keys of other client tasks are not scored either, and the distillation weighs all samples of
-//!   a batch alike.
-//! * Components are not mixed after the last round of a stage, unless `cpa_last`: what is tested then, and what stays
-//!   of client tasks whose owners move on, are heads tuned to unmixed prompts. With one round in a stage nothing is
-//!   mixed.
-//! * Gaussians are of all clients that have reported a class so far (`moments = "all"`). Many classes have one holder
-//!   in a stage, and where client tasks of a stage share a class they may have the same images (Powder's release), so
-//!   that with `moments = "stage"` there is little to compensate, or nothing: tokens chosen by the true label then
-//!   pull features to the client's own class mean.
-//! * A coin is tossed for every batch of a client. So clients that toss are not packed; the teacher sees the same
-//!   input.
-//! * A client that goes on with a client task keeps its compensation prompts, trained for the Gaussians known as it
-//!   began. It takes part in round 0 all the same, as it need not have been sampled when the client task began, and
-//!   says what it said before.
+//! * CPA replaces Powder's mixing of client tasks, as the review says, unless `cpa_transfer` is set. Without that
+//!   mixing keys of other client tasks are not scored either, and the distillation weighs all samples of a batch
+//!   equally.
+//! * Components are not mixed after the last round of a stage, unless `cpa_last` is set: the heads that are tested
+//!   then, and that remain of client tasks whose owners move on, were trained with unmixed prompts. With one round in a
+//!   stage nothing is mixed.
+//! * Gaussians pool the samples of all clients that have reported a class so far (`moments = "all"`). Many classes have
+//!   one holder in a stage, and where client tasks of a stage share a class they may have the same images (Powder's
+//!   release), so that with `moments = "stage"` there is little to compensate, or nothing: tokens chosen by the true
+//!   label then pull features to the client's own class mean.
+//! * It is decided for every batch of a client whether it has compensation prompts, so such clients do not train in
+//!   packs. The teacher gets the same input.
+//! * A client that continues a client task keeps its compensation prompts, which were trained for the Gaussians known
+//!   when it began. It takes part in round 0 nevertheless, as it may not have been sampled when the client task began,
+//!   and reports the same moments again.
 //!
 //! # In the journal
-//! Round 0: `lcdc_second_holders`, the share of the classes of client tasks that begin which another client has
-//! reported, too, and `lcdc_other_samples`, the share of which another client has other samples: of the others a
-//! Gaussian is the client's own. Where components are mixed: `cpa_own_weight`, the mean weight that components leave to
-//! themselves; `cpa_kept_rows`, how many match no class and keep themselves; `cpa_cosine_within` and
+//! Round 0: of the classes of new client tasks, `lcdc_second_holders` is the share that another client has reported,
+//! too, and `lcdc_other_samples` the share of which another client has other samples; the Gaussians of the rest are the
+//! client's own. If components are mixed: `cpa_own_weight`, the mean weight of a component in its own mixture;
+//! `cpa_kept_rows`, the number of components that match no class and stay unmixed; `cpa_cosine_within` and
 //! `cpa_cosine_between`, mean cosines of mixed components' tokens of one client and of two. With `cpa_accuracy` also
 //! `cpa_accuracy_before` and `cpa_accuracy_after`: on the test images of the client tasks that the round trained, with
 //! the task known. Of a client's round of training: `compensated_steps`, and `ce_compensated` and `ce_plain`, the mean
@@ -91,17 +92,17 @@ use crate::policy::{
 };
 use crate::wire::{Body, Saved, WireError};
 
-/// The method: its settings, and the learner below it.
+/// C2Prompt as a [`Method`]: its settings, and the Powder method that it extends.
 #[derive(Clone, Debug)]
 pub struct C2Prompt {
-    /// The settings.
+    /// Settings of the `[method]` table.
     pub config: C2PromptConfig,
-    /// The Powder method below it.
+    /// Powder method that C2Prompt extends.
     pub powder: Powder,
     dim: usize,
 }
 
-/// Round 0, between the phases of Powder: the first leg, and the second.
+/// First of two phases that precede Powder's training as round 0: reports of moments.
 const STATISTICS: usize = 1;
 const COMPENSATE: usize = 2;
 
@@ -112,7 +113,7 @@ impl C2Prompt {
         C2Prompt { config, powder, dim: facts.backbone.dim() }
     }
 
-    /// Returns the phase of Powder that a phase is, if it is one.
+    /// Returns the number of a phase among Powder's phases, or `None` if it belongs to round 0.
     fn inner(phase: usize) -> Option<usize> {
         match phase {
             0 => Some(0),
@@ -121,7 +122,7 @@ impl C2Prompt {
         }
     }
 
-    /// Returns the layout of a download, behind the byte that says what it is.
+    /// Returns the specification of a download, without the first control byte.
     fn download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         match C2Prompt::inner(facts.phase) {
             Some(phase) => self.powder.message_spec(MessageKind::Download, &inner_of(facts, phase)),
@@ -130,9 +131,9 @@ impl C2Prompt {
         }
     }
 
-    /// Returns the layout of an upload after the byte that gives its kind.
+    /// Returns the specification of an upload, without the first control byte.
     ///
-    /// It is empty once compensation prompts are trained.
+    /// Uploads after the training of compensation prompts are empty.
     fn contribution(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let classes = facts.view.rows.len();
         match C2Prompt::inner(facts.phase) {
@@ -160,7 +161,7 @@ impl C2Prompt {
     }
 }
 
-/// Returns the facts of an exchange with Powder's number of the phase.
+/// Returns the facts of an exchange with `phase` as the number of its phase.
 fn inner_of<'a>(facts: &ExchangeFacts<'a>, phase: usize) -> ExchangeFacts<'a> {
     ExchangeFacts { phase, ..facts.clone() }
 }
@@ -210,11 +211,11 @@ impl Method for C2Prompt {
         }
     }
 
-    /// Powder's, a pass for moments, and the training of compensation prompts.
+    /// Returns Powder's cost, a forward pass for moments, and the training of compensation prompts.
     ///
-    /// Charges nothing for the compensation prompts of a client that goes on with a client task, as it keeps them.
-    /// Under partial participation this is too little for a client that was not sampled when its task began: it trains
-    /// its prompts in the first round that asks for them.
+    /// A client that continues a client task is charged no training of compensation prompts, as it keeps them. Under
+    /// partial participation this is too little for a client that was not sampled when its task began: it trains its
+    /// prompts in the first round 0 in which it is sampled.
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let RoundWork::Participant { participant, samples, plan } = *work else { return 0.0 };
         match C2Prompt::inner(round.phase) {
@@ -263,7 +264,7 @@ impl Method for C2Prompt {
         true
     }
 
-    /// The moments of classes, or Powder's client task if none are reported.
+    /// Returns the moments of classes, or the update of the client task in a round of training.
     fn disclosures(
         &self,
         member: &Member,
@@ -293,7 +294,7 @@ impl Recipe for C2PromptConfig {
         Arc::new(C2Prompt::new(self.clone(), facts))
     }
 
-    /// Tokens need blocks to live in; clients that keep compensation prompts must come back.
+    /// Requires what Powder does, and clients that come back with their compensation prompts.
     fn requirements(&self) -> Vec<Requirement> {
         let mut requirements = self.powder.requirements();
         let why = "clients keep compensation prompts, but fresh clients have none";

@@ -7,19 +7,19 @@ use crate::learning::compensation::Whitening;
 use crate::numerics::gaussian::ClassMoments;
 use crate::policy::{ClassDisclosure, PolicyError};
 
-/// Moments of the classes of a client task, with how many samples they are of.
+/// Mean, variance and number of samples for each class of a client task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTaskMoments {
-    /// `(classes, d)`, row-major.
+    /// Means, `(classes, d)`, row-major.
     pub means: Vec<f32>,
-    /// `(classes, d)`; divided by the number of samples, not by one less.
+    /// Variances, `(classes, d)`; divided by the number of samples, not by one less.
     pub variances: Vec<f32>,
     /// Samples by class.
     pub counts: Vec<u32>,
 }
 
 impl ClientTaskMoments {
-    /// Fits the features of every class, `(samples, d)` each.
+    /// Computes the moments of every class from its features, `(samples, d)` each.
     pub fn fit(by_class: &[Vec<f32>], dim: usize) -> ClientTaskMoments {
         let mut found = ClientTaskMoments::default();
         for features in by_class {
@@ -34,7 +34,7 @@ impl ClientTaskMoments {
         found
     }
 
-    /// Returns the means of the classes with samples, for classes at these head rows.
+    /// Returns the means of the classes with samples; `rows` are the head rows of all classes.
     pub fn disclosed(&self, rows: &Range<usize>, dim: usize) -> Vec<ClassDisclosure> {
         let class = |(at, row): (usize, usize)| {
             let ClassMoments { count, mean, .. } = self.class(at, dim);
@@ -53,10 +53,10 @@ impl ClientTaskMoments {
     }
 }
 
-/// Returns the moments of all samples of a class that clients reported, by class id.
+/// Returns the moments over all clients' samples of each reported class, by class id.
 ///
 /// # Errors
-/// When a report has not as many numbers as its classes need.
+/// When a report does not have the number of values that its classes need.
 pub fn pooled(
     reports: &[(&[u32], &ClientTaskMoments)],
     dim: usize,
@@ -81,19 +81,19 @@ pub fn pooled(
     Ok(by_class.into_iter().map(pooled).filter(|(_, all)| all.count > 0).collect())
 }
 
-/// Global mean and variance of classes.
+/// Mean and variance of classes over all clients.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gaussians {
     /// Number of classes.
     pub classes: usize,
-    /// `(classes, d)`, row-major.
+    /// Means, `(classes, d)`, row-major.
     pub means: Vec<f32>,
-    /// `(classes, d)`; negative where no client has reported the class.
+    /// Variances, `(classes, d)`; -1 for a class that no client has reported.
     pub variances: Vec<f32>,
 }
 
 impl Gaussians {
-    /// Returns the Gaussians of some classes.
+    /// Returns the Gaussians of `classes`, in this order.
     pub fn of(classes: &[u32], pooled: &BTreeMap<u32, ClassMoments>, dim: usize) -> Gaussians {
         let mut gaussians = Gaussians { classes: classes.len(), ..Gaussians::default() };
         for class in classes {
@@ -106,7 +106,7 @@ impl Gaussians {
         gaussians
     }
 
-    /// Returns the factors of squared distances, `(classes, d)`; zeros for classes that no client reported.
+    /// Returns the factors on squared distances, `(classes, d)`; zeros for classes that no client reported.
     pub fn precisions(&self, dim: usize, whitening: Whitening) -> Vec<f32> {
         let of_class = |variances: &[f32]| -> Vec<f32> {
             if variances.iter().any(|v| *v < 0.0) {
@@ -146,7 +146,7 @@ mod tests {
         assert!(refused(|report| report.counts.push(report.counts[0])));
     }
 
-    /// C2Prompt's card, invariant 1, through what travels.
+    /// C2Prompt's card, invariant 1, after encoding: any division of samples among clients gives the same Gaussians.
     #[test]
     fn gaussians_are_those_of_all_samples_however_they_were_dealt() {
         let all: Vec<usize> = (0..12).collect();
@@ -174,7 +174,7 @@ mod tests {
         let pooled = pooled(&[(&[9], &unreported)], DIM).unwrap();
         let gaussians = Gaussians::of(&[9], &pooled, DIM);
         assert_eq!(gaussians.precisions(DIM, Whitening::default()), [0.0; DIM]);
-        // A class of one sample has no variance, and pulls.
+        // A class of one sample has no variance, but a positive precision.
         let single = Gaussians { classes: 1, means: vec![0.0; DIM], variances: vec![0.0; DIM] };
         let found = single.precisions(DIM, Whitening::default());
         assert!(found.iter().all(|p| (*p - 1e4).abs() < 1.0));

@@ -1,4 +1,4 @@
-//! Reports of clients about their classes, and the selection that Gaussians are pooled from.
+//! Reports of clients about their classes, and the choice of reports from which Gaussians are pooled.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,18 @@ pub enum PooledMoments {
     Stage,
 }
 
-/// Moments by client task.
+/// Latest report of each client task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reports {
     client_tasks: BTreeMap<ClientTaskKey, Report>,
 }
 
-/// Moments of a client task's classes.
+/// Moments of a client task's classes, as its client reported them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Ids of the data set, in which a class that comes again is the same one.
+    /// Class ids of the data set; a class that occurs in several tasks has one id.
     pub classes: Vec<u32>,
-    /// Moments in the same order.
+    /// Moments of the classes, in the same order.
     pub moments: ClientTaskMoments,
 }
 
@@ -54,8 +54,9 @@ impl Report {
     }
 }
 
-/// Returns true if counts and means of a class are of the same samples: means of others differ by more than a
-/// thousandth.
+/// Returns true if two reports of a class are of the same samples.
+///
+/// Their counts are equal, and their means differ by less than a thousandth.
 fn same_samples((count, mean): (u32, &[f32]), (other_count, other): (u32, &[f32])) -> bool {
     let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {
         values.map(|value| f64::from(value).powi(2)).sum()
@@ -66,8 +67,9 @@ fn same_samples((count, mean): (u32, &[f32]), (other_count, other): (u32, &[f32]
 }
 
 impl Reports {
-    /// Takes in what clients report in a stage. Who goes on with a client task reports the same samples again, which
-    /// replaces what was said before.
+    /// Stores the reports of a stage; with `PooledMoments::Stage`, earlier ones are dropped.
+    ///
+    /// A client that continues a client task reports the same samples again, which replaces its earlier report.
     pub fn take(
         &mut self,
         reported: impl IntoIterator<Item = (ClientTaskKey, Report)>,
@@ -79,10 +81,10 @@ impl Reports {
         self.client_tasks.extend(reported);
     }
 
-    /// Returns the Gaussians that classes have over all reports.
+    /// Returns the Gaussians of the classes of each client task, pooled from all stored reports.
     ///
     /// # Errors
-    /// When a report has not as many numbers as its classes need.
+    /// When a report does not have the number of values that its classes need.
     pub fn gaussians<'a>(
         &self,
         client_tasks: impl IntoIterator<Item = &'a [u32]>,
@@ -97,20 +99,22 @@ impl Reports {
         Ok(client_tasks.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
     }
 
-    /// Returns the share of the classes that begin in a stage that another client has reported, too. None where no
-    /// client task begins.
+    /// Returns the share of a stage's new classes that another client has reported, too.
+    ///
+    /// `None` if no client task begins in the stage.
     pub fn second_holders(&self, stage: TaskId) -> Option<f64> {
         self.share_of_new_classes(stage, |_, _| true)
     }
 
-    /// Returns the share of the same classes of which another client has reported other samples. Where no client has, a
-    /// class's Gaussian is the client's own, and there is nothing to compensate: client tasks of a stage may have the
-    /// same images.
+    /// Returns the share of a stage's new classes of which another client has reported other samples.
+    ///
+    /// The Gaussian of the remaining classes is the client's own, so there is nothing to compensate. Client tasks of a
+    /// stage may have the same images.
     pub fn other_samples(&self, stage: TaskId) -> Option<f64> {
         self.share_of_new_classes(stage, |own, other| !same_samples(own, other))
     }
 
-    /// Returns the share of classes beginning in a stage for which another report passes `counts`.
+    /// Returns the share of a stage's new classes for which `counts` is true for some other report.
     fn share_of_new_classes(
         &self,
         stage: TaskId,
@@ -163,7 +167,7 @@ impl Reports {
     /// Inverts [`save`](Reports::save).
     ///
     /// # Errors
-    /// Where it was not written by it.
+    /// When the body was not written by [`save`](Reports::save).
     pub fn load(saved: &Body) -> Result<Reports, WireError> {
         let sections =
             saved.of_kind(Kind::Prototypes).filter(|tensor| tensor.name().ends_with("/slot"));
@@ -190,7 +194,7 @@ impl Reports {
 mod tests {
     use super::*;
 
-    /// Samples of one dimension, by class.
+    /// Returns a report with these one-dimensional samples, by class.
     fn report(classes: &[(u32, &[f32])]) -> Report {
         let by_class: Vec<Vec<f32>> = classes.iter().map(|(_, values)| values.to_vec()).collect();
         let classes = classes.iter().map(|(class, _)| *class).collect();
@@ -205,7 +209,8 @@ mod tests {
         reports.gaussians([&[class][..]], 1).unwrap()[0].means[0]
     }
 
-    /// Class 4: one sample of value 1 in the first stage, three of mean 5 in the second, where client 1 goes on.
+    /// Class 4: one sample of value 1 in the first stage, three of mean 5 in the second, where client 1 continues its
+    /// client task.
     fn two_stages(of: PooledMoments) -> Reports {
         let mut reports = Reports::default();
         let went_on = report(&[(4, &[1.0]), (5, &[7.0])]);
@@ -238,9 +243,9 @@ mod tests {
     #[test]
     fn only_another_client_makes_a_second_holder() {
         let reports = two_stages(PooledMoments::All);
-        // Class 4 of client 0, which client 1 has.
+        // Client 0 holds class 4, which client 1 has reported.
         assert_eq!(reports.second_holders(TaskId(1)), Some(1.0));
-        // Of 6, 4 and 5 in the first stage, 4.
+        // Of classes 6, 4 and 5 of the first stage, only 4 is reported twice.
         assert_eq!(reports.second_holders(TaskId(0)), Some(1.0 / 3.0));
         assert_eq!(reports.second_holders(TaskId(2)), None);
         let mut alone = Reports::default();
@@ -271,7 +276,7 @@ mod tests {
         reports
             .take([(key(1, 2), later), (key(1, 0), begin(&[(5, &[2.0; 2])]))], PooledMoments::All);
         assert_eq!(reports.other_samples(TaskId(1)), Some(1.0));
-        // What comes later counts for those who began before.
+        // Later reports count for client tasks that began before.
         assert_eq!(reports.other_samples(TaskId(0)), Some(2.0 / 3.0));
         assert_eq!(reports.other_samples(TaskId(2)), None);
     }

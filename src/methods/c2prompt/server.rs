@@ -14,17 +14,17 @@ use crate::policy::{
 };
 use crate::wire::{Body, WireError};
 
-/// Server of C2Prompt.
+/// C2Prompt's server, around Powder's.
 pub struct C2PromptServer {
     pub(super) method: Arc<C2Prompt>,
     pub(super) powder: PowderServer,
-    /// The moments that clients reported.
+    /// Moments that clients reported.
     pub(super) reports: Reports,
     pub(super) figures: Vec<(&'static str, f64)>,
 }
 
 impl C2PromptServer {
-    /// Returns the Gaussians that each participant's classes have over all clients.
+    /// Returns a download for each participant: the Gaussians of its classes over all clients.
     fn gaussians(
         &self,
         participants: &[Participant],
@@ -40,7 +40,7 @@ impl C2PromptServer {
             .collect()
     }
 
-    /// Ends round 0 of a stage.
+    /// Stores the moments reported in round 0, and records metrics about them.
     fn take(
         &mut self,
         round: &RoundContext,
@@ -70,7 +70,7 @@ impl C2PromptServer {
 
 /// Returns the classes of a participant as ids of the data set.
 ///
-/// A class that comes again has the same id.
+/// A class that occurs in several tasks has one id.
 fn classes_of(participant: &Participant, ctx: &RunContext) -> Vec<u32> {
     ctx.task_sequence.classes_of(&participant.view)
 }
@@ -92,7 +92,7 @@ impl Server for C2PromptServer {
             }
             None => self.gaussians(participants, ctx)?,
         };
-        // Every participant's is charged as its own frame.
+        // Participants share no message, even if it is equal, so that each is charged as a frame.
         let close = |download| Arc::new(closed(round.phase, Arc::unwrap_or_clone(download)));
         Ok(downloads.into_iter().map(close).collect())
     }

@@ -8,7 +8,7 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Sectio
 
 const PROMPTS: &str = "compensation";
 
-/// Compensation prompts of a client task. Nothing outlives the client task.
+/// Client state: the compensation prompts of its current client task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compensation {
     kept: Option<CompensationPrompts>,
@@ -20,17 +20,17 @@ struct CompensationPrompts {
     prompts: Prompts,
 }
 
-/// `(classes, tokens, d)`, row-major.
+/// Compensation prompts of all classes of a client task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompts {
-    /// The extents.
+    /// Shape, `(classes, tokens, d)`.
     pub shape: [usize; 3],
-    /// Numbers of all prompts; they fill `shape`.
+    /// Values, row-major.
     pub values: Arc<[f32]>,
 }
 
 impl Compensation {
-    /// Enters a client task: what belongs to another one is thrown away.
+    /// Enters a client task and drops the prompts of any other.
     pub fn enter(&mut self, task: TaskId) {
         self.kept.take_if(|kept| kept.task != task);
     }

@@ -1,4 +1,4 @@
-//! Distillation from soft targets that were made once, on unlabeled samples.
+//! Distillation on unlabeled samples, from soft targets that are computed once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,18 +16,18 @@ use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, RunContext};
 
-/// Logits of a teacher, by sample.
+/// Logits of a teacher, by sample of the auxiliary data.
 type Targets = BTreeMap<u32, Vec<f32>>;
 
-/// Logits of all teachers of a student on all of its samples.
+/// Logits of all teachers of a student for all of its samples.
 pub(super) struct TeacherLogits {
     by_teacher: Vec<Targets>,
-    /// Place of every sample in its shard.
+    /// Index of every sample in its shard.
     places: BTreeMap<u32, usize>,
 }
 
 impl TeacherLogits {
-    /// Returns the logits of models for some auxiliary samples on these head rows, in evaluation mode.
+    /// Returns the logits of models for auxiliary samples on the head rows `rows`, in evaluation mode.
     ///
     /// # Errors
     /// When a sample cannot be read, or the parameters do not fit.
@@ -42,8 +42,9 @@ impl TeacherLogits {
         Ok(TeacherLogits { by_teacher: by_teacher.collect::<Result<_, _>>()?, places })
     }
 
-    /// Returns the logits that a sample is held to in an epoch. Teachers take turns, over the epochs of a round and
-    /// again in every round, as in the release.
+    /// Returns the target logits of a sample in an epoch.
+    ///
+    /// Teachers take turns over samples and epochs, starting with the first in every round, as in the release.
     fn target(&self, epoch: u64, sample: u32) -> &[f32] {
         let turn =
             source(epoch * self.places.len() as u64, self.places[&sample], self.by_teacher.len());
@@ -51,14 +52,14 @@ impl TeacherLogits {
     }
 }
 
-/// Returns the index of the model that gives a sample its target.
+/// Returns the index of the teacher of a sample, of `models`.
 ///
 /// `asked_before` counts the samples of earlier epochs.
 fn source(asked_before: u64, sample: usize, models: usize) -> usize {
     ((asked_before + sample as u64) % models.max(1) as u64) as usize
 }
 
-/// Returns the logits of a model for some auxiliary samples on these head rows, in evaluation mode.
+/// Returns the logits of one model for a shard of auxiliary samples on the head rows `rows`, by sample.
 fn ask(
     parameters: &ParameterSet,
     rows: Range<usize>,
@@ -79,19 +80,19 @@ fn ask(
     Ok(targets)
 }
 
-/// Returns the auxiliary samples, which belong to no client.
+/// Returns the auxiliary samples of the run, which are not training data of any client.
 ///
 /// # Errors
-/// Where a run that was put together by hand has none.
+/// When there are none, which is possible only in a run context that was assembled in Rust.
 pub(super) fn auxiliary_samples(ctx: &RunContext) -> Result<&crate::data::Auxiliary, PolicyError> {
     let none = || PolicyError::Unsupported("there are no auxiliary samples".to_owned());
     ctx.auxiliary.as_deref().ok_or_else(none)
 }
 
-/// A model that learns from targets.
+/// Model that distills teacher logits, and the settings of its training.
 pub(super) struct CfedStudent<'a> {
     pub method: &'a Cfed,
-    /// Its parameters, and the head rows that train.
+    /// Initial parameters, and the head rows that train.
     pub received: (ParameterSet, Range<usize>),
     pub plan: TrainingPlan,
     pub settings: TrainingSettings,
@@ -99,10 +100,10 @@ pub(super) struct CfedStudent<'a> {
 }
 
 impl CfedStudent<'_> {
-    /// Learns from the targets of these samples.
+    /// Trains the model on the targets of these samples.
     ///
     /// # Errors
-    /// What training reports.
+    /// Returns the errors of training.
     pub fn learn(
         self,
         samples: &Shard,
@@ -144,9 +145,9 @@ impl CfedStudent<'_> {
 }
 
 impl Cfed {
-    /// Returns `-weight mean_i sum_c q log softmax(z / T)`, a scalar.
+    /// Returns the distillation loss `-weight mean_i sum_c q_ic log softmax(z_i / T)_c`, a scalar.
     ///
-    /// `q` is the softmax at the temperature of the teachers' outputs on the first columns.
+    /// `q` is the softmax of the teachers' logits at the temperature `T`; it covers the first columns of `z`.
     pub(super) fn distilled(
         &self,
         logits: &Tensor,
@@ -199,12 +200,12 @@ mod tests {
         let z = narrow(golden.f64("z"));
         let slope = check(&golden, "cyclic.loss", &z, &targets);
         golden.assert_close_f32("cyclic.grad_z", &slope);
-        // CFed card, invariants 1 and 2: a tenth of the entropy is what is left, and no gradient.
+        // CFed card, invariants 1 and 2: for equal models a tenth of the entropy remains, and no gradient.
         let slope = check(&golden, "own.loss", &z, &z);
         assert!(slope.iter().all(|slope| slope.abs() < 1e-9));
     }
 
-    /// Models that answer with their own number, whatever they see: of seven samples and three models the second epoch
+    /// Models with their own number as output for every image: of seven samples and three models the second epoch
     /// begins with the second model.
     #[test]
     fn models_are_asked_one_after_the_other() {

@@ -1,6 +1,6 @@
-//! **CFed** over FedAvg: from the second task on some clients learn, and others review.
+//! **CFed** over FedAvg: from the second task on some clients learn the task, and others review earlier ones.
 //!
-//! Reviewing clients distill the previous task's model on unlabeled samples. Source: Ma et al., "Continual Federated
+//! A reviewer distills the previous task's model on unlabeled samples. Source: Ma et al., "Continual Federated
 //! Learning Based on Knowledge Distillation" (CFeD), IJCAI 2022.
 //!
 //! ```text
@@ -16,15 +16,14 @@
 //! paper, and from itself. There is no shuffling, so that its stored targets fit; here they are stored by sample, and
 //! batches are shuffled. Its old model answers in training mode, by what looks like a slip; here in evaluation mode. It
 //! takes the first four fifths of every shard; here a shard is taken whole. It leaves out the last batch of an epoch if
-//! that is smaller, deals data and auxiliary samples again in every task, and its server distills on one client's shard;
-//! here shards are dealt once, and the server has another. Roles are
-//! drawn from all clients there, and here from those that are drawn for the round, of whom there are as many as with
-//! one list (`drawn = "independently"`; a client that has both roles sends two models). Server distillation is off in
-//! the release. Powder's port, which the review of C2Prompt ran, reviews a client's own exemplars, and is not this
-//! method.
+//! that is smaller, deals data and auxiliary samples again in every task, and its server distills on one client's
+//! shard; here shards are dealt once, and the server has a shard of auxiliary samples. Roles are drawn from all clients
+//! there, and here from the cohort of the round (`drawn = "independently"`; a client that has both roles sends two
+//! models). Server distillation is off in the release. Powder's port, which the review of C2Prompt ran, reviews a
+//! client's own exemplars, and is not this method.
 //!
-//! The auxiliary samples also have an owner: a comparison has to name them. A client holds its shard from the start, or
-//! is sent it (`surrogate = "sent"`): once, if `wire.asset_cache = "run"` lets clients keep what they were sent.
+//! A comparison has to mention the auxiliary samples, which most methods lack. A client holds its shard from the start,
+//! or is sent it (`surrogate = "sent"`): once, if `wire.asset_cache = "run"` lets clients keep what they were sent.
 
 mod distillation;
 mod requirements;
@@ -60,7 +59,7 @@ use crate::wire::{
     Body, BodyShape, Dtype, Kind, NamedTensor, Section, SectionShape, TensorShape, TensorValues,
 };
 
-/// Name of a shard that is sent.
+/// Name of the asset with a reviewer's shard, if shards are sent.
 const SURROGATE: &str = "surrogate";
 
 /// Origin of a reviewer's shard of auxiliary samples.
@@ -149,7 +148,7 @@ impl Cfed {
         })
     }
 
-    /// Distills all models of a round on the server's shard, one per sample in turn.
+    /// Distills the models of a round on the server's shard; each sample has one of them as its teacher.
     fn distil(
         &self,
         closing: &ClosedRound<'_>,
@@ -205,7 +204,7 @@ impl AveragingMethod for Cfed {
 }
 
 impl LocalUpdate<()> for Cfed {
-    /// Members of a pack have one role.
+    /// Trains learners as a pack and reviewers one by one; all members of a pack have the same role.
     fn client_update(
         &self,
         training: &LocalTraining<'_, ()>,
@@ -217,7 +216,7 @@ impl LocalUpdate<()> for Cfed {
         }
     }
 
-    /// A reviewer trains on its auxiliary samples, of which it first asks the old model.
+    /// Charges a reviewer its training on auxiliary samples, and a forward pass of the old model over them.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let shard = load.model.auxiliary.map_or(0, |known| known.samples);
         match load.participant.role == REVIEWER {
@@ -240,7 +239,7 @@ impl LocalUpdate<()> for Cfed {
     }
 }
 
-/// Shards of auxiliary samples, for reviewers that are sent theirs.
+/// Shards of auxiliary samples in the downloads of reviewers.
 impl DownloadExtras<()> for Cfed {
     fn is_personal(&self) -> bool {
         true
@@ -292,7 +291,7 @@ impl ServerUpdate<()> for Cfed {
         }
     }
 
-    /// All models that came back and the one before answer on the whole shard, a forward pass each.
+    /// Charges the server's epochs, and a forward pass over its shard for each upload and the model before.
     fn work(&self, model: &ModelFacts, _round: &RoundContext, updates: usize) -> f64 {
         let shard = model.auxiliary.filter(|_| self.server_distils);
         let shard = shard.map_or(0.0, |known| known.samples as f64);

@@ -1,4 +1,4 @@
-//! Division of a cohort: clients that learn in a round, and clients that review.
+//! Division of a cohort into clients that learn in a round, and clients that review.
 
 use clap::ValueEnum;
 
@@ -10,10 +10,10 @@ use crate::policy::{Participant, Role, RoundContext, one_participant_per_client}
 use crate::quantity::{ClientId, ParticipantId};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// Origin of most defaults.
+/// Source of most defaults.
 pub(super) const RELEASE: &str = "the release";
 
-/// A client that reviews; one that learns has the role 0.
+/// Role of a reviewer; learners have the role 0.
 pub const REVIEWER: Role = Role(1);
 
 /// Rounding of a fraction of the clients to a number.
@@ -26,7 +26,7 @@ pub enum Rounding {
 }
 
 impl Rounding {
-    /// Returns that share of this number of clients.
+    /// Returns the number of clients that make up `share` of `clients`, rounded by this rule.
     pub fn of(self, share: f64, clients: usize) -> usize {
         let exact = share * clients as f64;
         let count = if self == Rounding::Down { floor(exact) } else { ceil(exact) };
@@ -66,8 +66,9 @@ impl Roles for CohortDivision {
         vec![(Role::default(), "learner"), (REVIEWER, "reviewer")]
     }
 
-    /// Returns the learners, then reviewers, of a round's cohort. In the first task all learn; at least one client
-    /// always has a role.
+    /// Returns the participants of a round: learners, then reviewers.
+    ///
+    /// In the first task all clients learn. At least one client always has a role.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let all = one_participant_per_client(&round.stage, cohort);
         if round.stage.task.0 == 0 {
@@ -99,7 +100,7 @@ impl CohortDivision {
         }
     }
 
-    /// Returns the places in the cohort, ascending.
+    /// Returns the indices of learners and of reviewers in the cohort, ascending.
     fn places(
         &self,
         round: &RoundContext,
@@ -163,8 +164,8 @@ mod tests {
         }
     }
 
-    /// CFed card, invariant 4: a fixed number of each in every round, each client a reviewer in four of ten rounds;
-    /// apart no client is both.
+    /// CFed card, invariant 4: every round has a fixed number of each role, and each client reviews in four of ten
+    /// rounds. With `drawn = "apart"` no client has both roles.
     #[test]
     fn roles_are_dealt_evenly() {
         let cohort: Vec<ClientId> = (10..20).map(ClientId).collect();

@@ -1,4 +1,4 @@
-//! Descriptions of the features of a client's classes.
+//! Class statistics in uploads: moments of the features of a client's classes.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::wire::Section;
 ///
 /// The description follows the sample count.
 pub trait DescribesClasses {
-    /// Returns the content of the descriptions.
+    /// Returns the settings of the descriptions.
     fn descriptions(&self) -> Descriptions;
 
-    /// Returns the number of entries of a feature.
+    /// Returns the width of a feature.
     fn feature_width(&self, model: &ModelFacts) -> usize;
 
-    /// Returns when the size of an upload is known.
+    /// Returns the time at which the size of an upload is known.
     fn size(&self) -> UploadSize {
         self.descriptions().size()
     }
@@ -83,18 +83,18 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
     }
 }
 
-/// Descriptions of class features in uploads, computed by the model as the client just trained it.
+/// Settings of the descriptions in uploads, which are computed with the client's trained model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Descriptions {
-    /// True if the server uses them; otherwise no class is described and the control fields list none.
+    /// True if the server uses them; otherwise uploads describe no class.
     pub used: bool,
-    /// Samples that a client must have of a class to describe it.
+    /// Smallest number of samples of a class for which a client describes it.
     pub least: u32,
-    /// Description of the features around their mean; `None` if only the mean is used.
+    /// Description of the spread of features around their mean; `None` if only means are sent.
     pub spread: Option<FeatureSpread>,
 }
 
-/// Features around the mean of their class.
+/// Spread of features around the mean of their class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeatureSpread {
     /// Form of the covariance of the Gaussians.
@@ -109,12 +109,12 @@ impl Descriptions {
         if self.used { messages::described(facts.counts, self.least) } else { Vec::new() }
     }
 
-    /// Returns the control fields of an upload whose head begins at this row.
+    /// Returns the control fields of an upload whose head rows begin at `first_row`.
     fn fields(self, facts: &ExchangeFacts<'_>, first_row: usize) -> Vec<u8> {
         messages::fields(first_row, &self.rows(facts))
     }
 
-    /// Returns the places of features of this width.
+    /// Returns the specifications of the tensors that describe classes, with features of width `dim`.
     fn places(self, facts: &ExchangeFacts<'_>, dim: usize) -> Vec<TensorSpec> {
         let n = self.rows(facts).len();
         match self.spread {
@@ -123,7 +123,9 @@ impl Descriptions {
         }
     }
 
-    /// Refuses an upload with a Gaussian that cannot be drawn from: it is that client's fault, not the end of the run.
+    /// Validates that features can be drawn from the Gaussians of an upload.
+    ///
+    /// An error rejects the upload, but does not end the run.
     fn accepts(self, update: &Message) -> Result<(), PolicyError> {
         match self.spread {
             Some(FeatureSpread { scale, .. }) => messages::drawable(update, scale),
@@ -131,17 +133,17 @@ impl Descriptions {
         }
     }
 
-    /// Returns when the size of an upload is known: it depends on the classes that a client has.
+    /// Returns the time at which the size of an upload is known: it depends on the classes of the client's shard.
     fn size(self) -> UploadSize {
         if self.used { UploadSize::FromShard } else { UploadSize::Static }
     }
 
-    /// Returns the sample passes of a client besides training: one forward pass, a third of a training pass.
+    /// Returns the sample passes for descriptions: one forward pass, a third of a training pass.
     fn work(self, samples: usize) -> f64 {
         if self.used { samples as f64 / 3.0 } else { 0.0 }
     }
 
-    /// The tensors of the places, of every class with enough samples; none where there is no such class.
+    /// Returns the tensors that describe all classes with enough samples; `None` if there is no such class.
     ///
     /// # Errors
     /// As [`features_by_class`].
@@ -170,7 +172,7 @@ impl Descriptions {
     }
 }
 
-/// The features of a class, each of as many numbers.
+/// Features of the samples of a class, all of one width.
 pub struct ClassFeatures {
     /// Head row of the class.
     pub row: u32,
@@ -178,7 +180,7 @@ pub struct ClassFeatures {
 }
 
 impl ClassFeatures {
-    /// Returns the mean of at least one feature.
+    /// Returns the number and the mean of the features, of which there is at least one.
     fn mean(&self) -> ClassMean {
         let DiagonalGaussian { count, mean, .. } =
             DiagonalGaussian::fit(self.features[0].len(), self.features.iter());
@@ -186,10 +188,9 @@ impl ClassFeatures {
     }
 }
 
-/// Returns the features of a client's samples by the model just trained, class by class.
+/// Returns the features of a client's samples by class, computed with the model just trained.
 ///
-/// Images are those of the statistics transform. All classes of the client's view are listed, also those of which it
-/// has none.
+/// Images are transformed as for statistics. The list has every class of the client's view, also those without samples.
 ///
 /// # Errors
 /// When the parameters do not fit the backbone, or a sample cannot be read.

@@ -1,15 +1,16 @@
-//! Flags of the classes of a view that a table describes, one bit per class. A download holds a row for every class,
-//! with zeros for unknown ones.
+//! Bits that mark the classes of a view with a known row in a table.
+//!
+//! A download has a row for every class of the view, with zeros for unknown ones.
 
 use crate::data::TaskView;
 use crate::wire::WireError;
 
-/// Returns the number of bytes of the flags of a view.
+/// Returns the number of bytes of a view's flags.
 pub fn flag_bytes(view: &TaskView) -> usize {
     view.rows.len().div_ceil(8)
 }
 
-/// Returns one bit for each class of a view: whether it is known by its head row.
+/// Returns one bit per class of a view, set if `known` is true for its head row.
 pub fn flags(view: &TaskView, known: impl Fn(u32) -> bool) -> Vec<u8> {
     let mut flags = vec![0; flag_bytes(view)];
     for (at, row) in view.rows.clone().enumerate() {
@@ -18,10 +19,12 @@ pub fn flags(view: &TaskView, known: impl Fn(u32) -> bool) -> Vec<u8> {
     flags
 }
 
-/// Returns the places among the classes of a view that are flagged at the start of these bytes.
+/// Returns the indices of the classes of a view whose flags are set.
+///
+/// The flags are at the start of `bytes`.
 ///
 /// # Errors
-/// Fewer flags than classes.
+/// When there are fewer flags than classes.
 pub fn flagged(bytes: &[u8], view: &TaskView) -> Result<Vec<usize>, WireError> {
     let cut = || WireError::Malformed("flags of classes are cut short".to_owned());
     let flags = bytes.get(..flag_bytes(view)).ok_or_else(cut)?;

@@ -1,4 +1,4 @@
-//! Means of classes at the server: one per class, over all clients (FedProto).
+//! Mean prototypes at the server: one per class, averaged over all clients (FedProto).
 
 use std::collections::BTreeMap;
 
@@ -32,10 +32,10 @@ impl PrototypeWeighting {
     }
 }
 
-/// Name of the prototypes in a download.
+/// Name of the tensor of prototypes in a download.
 const PROTOTYPES: &str = "prototypes";
 
-/// The prototypes of the task's classes, by head row: of each the mean feature over all clients that report it.
+/// Prototypes of the current task's classes, by head row: the mean feature over all clients that report it.
 #[derive(Debug, Default, PartialEq)]
 pub struct MeanPrototypes {
     known: BTreeMap<u32, Vec<f32>>,
@@ -46,10 +46,10 @@ pub struct MeanPrototypes {
 impl MeanPrototypes {
     /// Updates the prototypes from the uploads of a round.
     ///
-    /// Prototypes of other views are dropped, and a class of this one that no client reports keeps its own.
+    /// Prototypes of other views are dropped. A class of this view that no client reports keeps its prototype.
     ///
     /// # Errors
-    /// When an upload says something else.
+    /// When an upload does not contain valid class means.
     pub(in crate::methods) fn renew(
         &mut self,
         aggregate: &Aggregate,
@@ -65,7 +65,7 @@ impl MeanPrototypes {
         Ok(())
     }
 
-    /// `p_c = sum_m w_mc p_mc / sum_m w_mc` of the classes that any client reports.
+    /// Sets `p_c = sum_m w_mc p_mc / sum_m w_mc` for each class `c` that any client `m` reports.
     fn take(&mut self, reports: &[ClassMean], weighting: PrototypeWeighting) {
         let mut sums: BTreeMap<u32, (f64, Vec<f64>)> = BTreeMap::new();
         for ClassMean { row, count, mean } in reports.iter().filter(|report| report.count > 0) {
@@ -79,37 +79,38 @@ impl MeanPrototypes {
         }
     }
 
-    /// Returns one bit for each class of a view: whether it has a prototype.
+    /// Returns one bit per class of a view, set if the class has a prototype.
     pub(in crate::methods) fn flags(&self, view: &TaskView) -> Vec<u8> {
         flags(view, |row| self.known.contains_key(&row))
     }
 
-    /// Returns the place of a view's [`section`](MeanPrototypes::section), of features of this width.
+    /// Returns the specification of [`section`](MeanPrototypes::section), with features of width `dim`.
     pub(in crate::methods) fn place(view: &TaskView, dim: usize) -> TensorSpec {
         TensorSpec::new(Kind::Prototypes, PROTOTYPES, &[view.rows.len(), dim], Dtype::F32)
     }
 
-    /// Returns the tensor that carries all prototypes of a view.
+    /// Returns the tensor with all prototypes of a view, `(classes, dim)`.
     ///
     /// # Errors
-    /// None that a caller could cause.
+    /// When a prototype does not have the width of the others.
     pub(in crate::methods) fn section(&self, view: &TaskView) -> Result<Section, WireError> {
         let shape = [view.rows.len(), self.dim];
         let table = NamedTensor::f32(PROTOTYPES, shape, self.table(view))?;
         Ok(Section::new(Kind::Prototypes, vec![table]))
     }
 
-    /// Returns all prototypes of a view, `(classes, dim)`; zeros for a class without one.
+    /// Returns all prototypes of a view, `(classes, dim)`, with zeros for a class without one.
     fn table(&self, view: &TaskView) -> Vec<f32> {
         let of = |row: usize| self.known.get(&(row as u32)).cloned();
         view.rows.clone().flat_map(|row| of(row).unwrap_or_else(|| vec![0.0; self.dim])).collect()
     }
 
-    /// Returns the prototypes in a download; empty if it has no such tensor. [`flags`](MeanPrototypes::flags) and
-    /// [`section`](MeanPrototypes::section) write them.
+    /// Returns the prototypes in a download; empty if it has no such tensor.
+    ///
+    /// [`flags`](MeanPrototypes::flags) and [`section`](MeanPrototypes::section) write them.
     ///
     /// # Errors
-    /// Where the download says something else.
+    /// When flags or tensor do not fit the view.
     pub(in crate::methods) fn from_download(
         download: &Message,
         view: &TaskView,

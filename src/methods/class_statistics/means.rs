@@ -1,4 +1,4 @@
-//! Means of classes alone, where their spread is not needed.
+//! Means of classes in uploads, for methods that do not need the spread.
 
 use super::messages::{COUNTS, MEANS, described_in};
 use crate::policy::{Message, TensorSpec};
@@ -9,15 +9,16 @@ use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 pub struct ClassMean {
     /// Head row of the class.
     pub row: u32,
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
-    /// `(dim,)`.
+    /// Mean feature, `(dim)`.
     pub mean: Vec<f64>,
 }
 
 impl ClassMean {
-    /// Returns the tensors that carry these means, `(n)` and `(n, dim)`; none for none. Control fields name their
-    /// classes.
+    /// Returns the tensors of counts, `(n)`, and means, `(n, dim)`; `None` without classes.
+    ///
+    /// The control fields of the upload name the classes.
     pub fn section(classes: &[ClassMean]) -> Option<Section> {
         let (n, dim) = (classes.len(), classes.first()?.mean.len());
         let means = classes.iter().flat_map(|class| class.mean.iter().map(|v| *v as f32));
@@ -32,7 +33,7 @@ impl ClassMean {
         Some(Section::new(Kind::Prototypes, tensors))
     }
 
-    /// Returns the places of [`section`](ClassMean::section) for `n` classes, kept by the server.
+    /// Returns the specifications of [`section`](ClassMean::section) for `n` classes, kept by the server.
     pub fn places(n: usize, dim: usize) -> Vec<TensorSpec> {
         let counts = TensorSpec::new(Kind::Prototypes, COUNTS, &[n], Dtype::U32).kept();
         let means = TensorSpec::new(Kind::Prototypes, MEANS, &[n, dim], Dtype::F32).kept();
@@ -42,7 +43,7 @@ impl ClassMean {
     /// Returns the class means of an upload; its control fields name the classes.
     ///
     /// # Errors
-    /// When it says something else.
+    /// When control fields or tensors are missing or do not fit.
     pub fn said(update: &Message) -> Result<Vec<ClassMean>, WireError> {
         let rows = described_in(update)?;
         let n = rows.len();

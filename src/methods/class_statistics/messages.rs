@@ -1,4 +1,4 @@
-//! Messages with Gaussians: counts, means and spreads of the classes that control fields name.
+//! Gaussians in messages: counts, means and spreads of the classes that control fields name.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::numerics::gaussian::{DiagonalGaussian, FullGaussian};
 use crate::policy::{ClassCounts, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
 
-/// Returns the classes a client of these counts describes: those with at least this number of samples.
+/// Returns the head rows of the classes that a client describes: those with at least `least` samples.
 pub fn described(counts: &ClassCounts, least: u32) -> Vec<u32> {
     counts.iter().filter(|(_, count)| **count >= least).map(|(row, _)| *row).collect()
 }
@@ -15,22 +15,22 @@ pub fn described(counts: &ClassCounts, least: u32) -> Vec<u32> {
 /// Returns the class statistics of an upload; its control fields name the classes.
 ///
 /// # Errors
-/// When it says something else.
+/// When control fields or tensors are missing or do not fit.
 pub fn said(update: &Message) -> Result<Vec<Arc<ClassStatistics>>, WireError> {
     read(&described_in(update)?, |name| update.tensor(Kind::Prototypes, name))
 }
 
-/// Returns the control fields of an upload with this first head row that describes these classes.
+/// Returns the control fields of an upload: its first head row, and the head rows of described classes.
 pub fn fields(first_row: usize, described: &[u32]) -> Vec<u8> {
     let mut control = MetaWriter::new();
     control.u64(first_row as u64).u32s(described);
     control.finish()
 }
 
-/// Returns the classes that an upload's control fields name.
+/// Returns the head rows of the classes that an upload's control fields name.
 ///
 /// # Errors
-/// When they say something else.
+/// When the control fields were not written by [`fields`].
 pub fn described_in(update: &Message) -> Result<Vec<u32>, WireError> {
     let mut control = update.fields();
     control.u64()?;
@@ -39,7 +39,10 @@ pub fn described_in(update: &Message) -> Result<Vec<u32>, WireError> {
     Ok(rows)
 }
 
-/// Refuses an upload with a Gaussian that cannot be drawn from: it is that client's fault, not the end of the run.
+/// Validates that features can be drawn from the Gaussians of an upload.
+///
+/// # Errors
+/// When a Gaussian is not finite or not positive definite. The error rejects the upload, but does not end the run.
 pub fn drawable(update: &Message, scale: f64) -> Result<(), PolicyError> {
     for class in said(update)? {
         class.gaussian.sampler(scale, mixture::ADDED)?;
@@ -52,8 +55,10 @@ pub const MEANS: &str = "means";
 const VARIANCES: &str = "variances";
 const COVARIANCES: &str = "covariances";
 
-/// Returns the tensors that carry these Gaussians, `(n)`, `(n, dim)` and `(n, spread)`; none for none. They are of one
-/// form and dimension: one client's, or one server's.
+/// Returns the tensors that describe Gaussians, or `None` without classes.
+///
+/// They are counts, `(n)`, means, `(n, dim)`, and spreads, `(n, spread)`. All Gaussians must have one form and
+/// dimension, as those of one client or server do.
 pub fn section(classes: &[Arc<ClassStatistics>]) -> Option<Section> {
     let n = classes.len();
     let (mut counts, mut means, mut spreads) = (Vec::with_capacity(n), Vec::new(), Vec::new());
@@ -86,7 +91,7 @@ pub fn section(classes: &[Arc<ClassStatistics>]) -> Option<Section> {
     Some(Section::new(Kind::Prototypes, tensors))
 }
 
-/// Returns the places of [`section`] for `n` classes, kept by the server.
+/// Returns the specifications of [`section`] for `n` classes, kept by the server.
 pub fn places(n: usize, dim: usize, form: CovarianceForm) -> Vec<TensorSpec> {
     let (name, spread) = match form {
         CovarianceForm::Diagonal => (VARIANCES, dim),
@@ -104,9 +109,9 @@ pub fn places(n: usize, dim: usize, form: CovarianceForm) -> Vec<TensorSpec> {
     }
 }
 
-/// Returns the Gaussians that [`section`] carries, for the classes `rows` in that order.
+/// Returns the Gaussians in the tensors of [`section`].
 ///
-/// `tensor` finds its tensors.
+/// `rows` are the head rows of their classes, in order. `tensor` returns a tensor by name.
 pub fn read<'t>(
     rows: &[u32],
     tensor: impl Fn(&str) -> Result<&'t NamedTensor, WireError>,

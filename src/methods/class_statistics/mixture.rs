@@ -1,11 +1,12 @@
-//! The hierarchical generative prototypes: one Gaussian per (class, client), kept by the server,
-//! and the two-level mixture that features are drawn from.
+//! Mixture of Gaussians from which the server draws features: HGP's hierarchical generative prototypes.
+//!
+//! The server keeps one Gaussian per class and client, and draws at two levels:
 //!
 //! ```text
 //! class c ~ Categorical(omega)      client m ~ Categorical(n_{m,c} / sum_m n_{m,c})
 //! h = mu_{m,c} + sqrt(scale * var_{m,c}) * eps,   eps ~ N(0, I)
 //! ```
-//! Both draws take constant time by Walker's alias tables, however many clients there were.
+//! Both draws take constant time for any number of clients, by Walker's alias tables.
 
 use std::ops::Range;
 
@@ -16,10 +17,10 @@ use crate::numerics::alias::AliasTable;
 use crate::numerics::gaussian::{GaussianError, Sampler};
 use crate::quantity::ClientId;
 
-/// Added to every variance before drawing, as in the public code.
+/// Constant added to every variance before drawing, as in the public code.
 pub const ADDED: f64 = 1e-8;
 
-/// The law features are drawn from. Classes without any Gaussian are not in it.
+/// Distribution of features over classes and clients, without classes that have no Gaussian.
 pub struct Mixture {
     classes: Vec<MixtureClass>,
     pick: AliasTable,
@@ -35,10 +36,10 @@ struct MixtureClass {
 impl Mixture {
     /// Returns the mixture of the classes in `rows`, or `None` if none of them has a Gaussian.
     ///
-    /// Each is drawn in proportion to `omega(row)`, with covariances times `scale`.
+    /// A class is drawn in proportion to `omega(row)`, and covariances are multiplied by `scale`.
     ///
     /// # Errors
-    /// When a Gaussian is not finite, or a full one not positive definite.
+    /// When a Gaussian is not finite, or a full one is not positive definite.
     pub fn new(
         prototypes: &Prototypes,
         rows: Range<u32>,
@@ -66,7 +67,7 @@ impl Mixture {
         self.classes.len()
     }
 
-    /// Returns the length of a feature.
+    /// Returns the width of a feature.
     pub fn dim(&self) -> usize {
         self.dim
     }
@@ -82,7 +83,7 @@ impl Mixture {
         }
     }
 
-    /// Returns the probability of each (class, client), as the alias tables draw it.
+    /// Returns the probability of each class (head row) and client, as the alias tables draw them.
     pub fn probabilities(&self) -> Vec<(u32, ClientId, f64)> {
         let per_class = self.classes.iter().zip(self.pick.probabilities());
         per_class

@@ -1,5 +1,6 @@
-//! Statistics of class features that clients send, and their use by servers: HGP's prototypes, CCVR's class models,
-//! FedProto's means.
+//! Statistics of class features: clients send them, servers draw or average them.
+//!
+//! They are HGP's prototypes, CCVR's class models and FedProto's means.
 //!
 //! ```text
 //! client   features of the trained model -> (n, mean, spread) per class     (description)
@@ -48,21 +49,21 @@ pub enum CovarianceForm {
 pub struct ClassStatistics {
     /// Head row of the class.
     pub row: u32,
-    /// Gaussian of its features; from at least two samples.
+    /// Gaussian of the class's features.
     pub gaussian: ClassGaussian,
 }
 
-/// A Gaussian with a variance per dimension or a whole covariance.
+/// Gaussian with a variance per dimension or a full covariance matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClassGaussian {
-    /// Independent dimensions.
+    /// One variance per dimension, without correlations.
     Diagonal(DiagonalGaussian),
-    /// Any covariance.
+    /// Full covariance matrix.
     Full(FullGaussian),
 }
 
 impl ClassGaussian {
-    /// Fits the features of a class, each of `dim` numbers.
+    /// Fits a Gaussian to the features of a class, each of width `dim`.
     pub fn fit(form: CovarianceForm, dim: usize, features: &[Vec<f32>]) -> ClassGaussian {
         match form {
             CovarianceForm::Diagonal => {
@@ -72,7 +73,7 @@ impl ClassGaussian {
         }
     }
 
-    /// Returns the number of samples it was estimated from.
+    /// Returns the number of samples that the Gaussian was fitted to.
     pub fn count(&self) -> f64 {
         match self {
             ClassGaussian::Diagonal(gaussian) => gaussian.count as f64,
@@ -80,10 +81,10 @@ impl ClassGaussian {
         }
     }
 
-    /// Draws with the covariance times `scale` and a little added to the variances.
+    /// Returns a sampler with covariances times `scale`, and `added` on every variance.
     ///
     /// # Errors
-    /// When it is not finite or, in full, not positive definite.
+    /// When the Gaussian is not finite, or a full one is not positive definite.
     pub fn sampler(&self, scale: f64, added: f64) -> Result<Sampler, GaussianError> {
         match self {
             ClassGaussian::Diagonal(gaussian) => gaussian.sampler(scale, added),
@@ -91,10 +92,10 @@ impl ClassGaussian {
         }
     }
 
-    /// Returns the Gaussian of both sets of samples together; of one form.
+    /// Returns the Gaussian of the samples of both; they must have the same form.
     ///
     /// # Panics
-    /// Where one is diagonal and the other full, which no run holds together.
+    /// If one is diagonal and the other full; a run has only one form.
     pub fn merge(&self, other: &ClassGaussian) -> ClassGaussian {
         match (self, other) {
             (ClassGaussian::Diagonal(one), ClassGaussian::Diagonal(other)) => {

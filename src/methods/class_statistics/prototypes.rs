@@ -28,18 +28,19 @@ pub enum GaussianLifetime {
     Cohort,
 }
 
-/// The Gaussians of one class, by client.
+/// Gaussians of one class, by client.
 pub type Cells = BTreeMap<ClientId, Arc<ClassStatistics>>;
 
-/// Every Gaussian the server holds, by class and client.
+/// Gaussians that the server holds, by class and client.
 #[derive(Clone, Debug, Default)]
 pub struct Prototypes {
     cells: BTreeMap<u32, Cells>,
 }
 
 impl Prototypes {
-    /// Takes in what arrived in a round. Where `forget` is set, a class that anybody describes
-    /// again loses what it was described by before; a class no client describes keeps it.
+    /// Stores the Gaussians of a round, by client.
+    ///
+    /// With `forget`, a class that any client describes loses its earlier Gaussians first; other classes keep theirs.
     pub fn update(&mut self, arrived: &[(ClientId, Vec<Arc<ClassStatistics>>)], forget: bool) {
         if forget {
             for class in arrived.iter().flat_map(|(_, classes)| classes) {
@@ -53,10 +54,10 @@ impl Prototypes {
         }
     }
 
-    /// Takes in what uploads say that were kept whole, in a round of the task whose rows these are.
+    /// Stores the Gaussians of a round's kept uploads; `task` are the head rows of the current task.
     ///
     /// # Errors
-    /// When one says something else.
+    /// When an upload does not contain valid Gaussians.
     pub fn take(
         &mut self,
         aggregate: &Aggregate,
@@ -75,12 +76,14 @@ impl Prototypes {
         Ok(())
     }
 
-    /// Forgets every class but these.
+    /// Removes the Gaussians of all classes outside of `rows`.
     pub fn keep_rows(&mut self, rows: Range<usize>) {
         self.cells.retain(|row, _| rows.contains(&(*row as usize)));
     }
 
-    /// One Gaussian per class, the merge of those of all its clients in their order; it is the first one's.
+    /// Returns one Gaussian per class, merged from those of its clients in the order of their ids.
+    ///
+    /// It is stored under the first of these clients.
     pub fn merged(&self) -> Prototypes {
         let merged = |(row, cells): (&u32, &Cells)| {
             let (first, one) = cells.first_key_value()?;
@@ -97,7 +100,7 @@ impl Prototypes {
         self.cells.range(rows).map(|(row, cells)| (*row, cells))
     }
 
-    /// Returns all cells, by class and then by client.
+    /// Returns all Gaussians, by class and then by client.
     pub fn iter(&self) -> impl Iterator<Item = (ClientId, &Arc<ClassStatistics>)> {
         self.cells.values().flatten().map(|(client, cell)| (*client, cell))
     }
@@ -107,12 +110,12 @@ impl Prototypes {
         self.cells.values().map(BTreeMap::len).sum()
     }
 
-    /// Returns true if no Gaussian has arrived yet.
+    /// Returns true if the server holds no Gaussian.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// Returns the samples behind each class of `rows` that has any Gaussian.
+    /// Returns the number of samples behind each class of `rows` that has a Gaussian.
     pub fn totals(&self, rows: Range<u32>) -> BTreeMap<u32, f64> {
         let sum = |of: &Cells| of.values().map(|cell| cell.gaussian.count()).sum();
         self.cells.range(rows).map(|(row, clients)| (*row, sum(clients))).collect()
@@ -156,8 +159,8 @@ mod tests {
     use crate::policy::{KeptUpload, Message, Stage, UploadMeta, one_participant_per_client};
     use crate::quantity::{Round, TaskId};
 
-    /// Gaussians are by client and not by the participant's place in a round: of three clients the first is not sampled,
-    /// and what a client says later replaces its own.
+    /// Gaussians are stored by client, not by participant of a round: if the first of three clients is not sampled,
+    /// later Gaussians of the others replace their own.
     #[test]
     fn gaussians_are_kept_by_client_whatever_its_place() {
         let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });

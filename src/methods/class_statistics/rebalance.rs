@@ -1,5 +1,7 @@
-//! Classifier rebalancing, which CCVR calls calibration: the server retrains the head on features drawn from the
-//! mixture, so that neither a client's own classes nor the newest classes weigh more than others.
+//! Classifier rebalancing, which CCVR calls calibration.
+//!
+//! The server retrains the head on features drawn from the mixture, so that neither a client's own classes nor the
+//! newest classes have more weight than others.
 
 use std::ops::Range;
 
@@ -31,8 +33,9 @@ pub enum Rebalance {
 }
 
 impl Rebalance {
-    /// Returns the head rows that a rebalancing draws and trains: it softmaxes over these, labels them, and leaves
-    /// every other row alone. Empty where there is nothing to do.
+    /// Returns the head rows that a rebalancing trains; empty if there is none.
+    ///
+    /// Features of their classes are drawn and labeled, the softmax is over them, and all other rows stay as they are.
     pub(in crate::methods) fn rows(self, view: &TaskView) -> Range<usize> {
         match self {
             Rebalance::None => 0..0,
@@ -130,15 +133,15 @@ pub struct Rebalancing {
 }
 
 impl Rebalancing {
-    /// Returns true if anything is drawn, for which Gaussians travel.
+    /// Returns true if the head is rebalanced, for which clients must send Gaussians.
     pub fn is_on(&self) -> bool {
         self.over != Rebalance::None
     }
 
-    /// [`run`](Rebalancing::run) of the linear head among parameters, after a round.
+    /// Rebalances the linear head among the parameters `theta` after a round, by [`run`](Rebalancing::run).
     ///
     /// # Errors
-    /// As there, or without a linear head.
+    /// As [`run`](Rebalancing::run), and when there is no linear head.
     pub fn apply(
         &self,
         drawn: (&Prototypes, f64),
@@ -159,8 +162,9 @@ impl Rebalancing {
         model.passes(self.multiplications(view, model.backbone.dim()))
     }
 
-    /// Returns the maximum number of multiplications of a rebalancing, with features of width `dim`: forward and twice
-    /// as much backward through the rows of every feature that is drawn.
+    /// Returns the maximum number of multiplications of a rebalancing, with features of width `dim`.
+    ///
+    /// Every drawn feature takes a forward pass over the rows, and a backward pass of twice that cost.
     fn multiplications(&self, view: &TaskView, dim: usize) -> f64 {
         let rows = self.over.rows(view).len() as f64;
         let features = f64::from(self.samples_per_class) * f64::from(self.epochs) * rows;
@@ -169,10 +173,9 @@ impl Rebalancing {
 
     /// Retrains `head` in place on features drawn with covariances times `scale`.
     ///
-    /// Returns the mean loss of the last epoch, or `None` if there is nothing to draw from.
-    ///
-    /// An epoch draws `samples_per_class` features per class that has a Gaussian, afresh. The draws are
-    /// independent, so their order needs no shuffling; batch `b` of epoch `e` draws at its own stream.
+    /// Returns the mean loss of the last epoch, or `None` if there is nothing to draw from. Every epoch draws
+    /// `samples_per_class` new features per class that has a Gaussian. The draws are independent, so they need no
+    /// shuffling; batch `b` of epoch `e` has its own random stream.
     pub fn run(
         &self,
         (prototypes, scale): (&Prototypes, f64),
@@ -244,7 +247,7 @@ mod tests {
     const MEANS: [[f64; 3]; 4] =
         [[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [-1.0, 0.0, 0.5], [0.0, -1.0, 0.5]];
 
-    /// A Gaussian of hardly any width per class, each on its own client.
+    /// Returns a Gaussian without variance per class, each on its own client.
     fn points() -> Prototypes {
         let cell = |(row, mean): (usize, &[f64; 3])| {
             let gaussian =
@@ -262,7 +265,7 @@ mod tests {
         TaskView { task: TaskId(1), rows: 2..4, classes: vec![2, 3] }
     }
 
-    /// Of classes 0 to 3 or the last two, 5 features each in 7 epochs.
+    /// Draws 5 features per class in 7 epochs, for classes 0 to 3 or the last two.
     #[test]
     fn work_is_counted_by_features_and_rows() {
         let of = |over| Rebalancing { over, samples_per_class: 5, epochs: 7, ..Default::default() };
@@ -277,7 +280,7 @@ mod tests {
         Head { weight, bias: vec![0.05; 6] }
     }
 
-    /// HGP's invariant 7: where variances vanish, rebalancing is training on the class means.
+    /// HGP's invariant 7: without variance, rebalancing is training on the class means.
     #[test]
     fn without_variance_it_is_training_on_class_means() {
         let rates = |schedule: RebalanceSchedule| {
@@ -300,7 +303,7 @@ mod tests {
         let key = StreamKey::new(4, Domain::Rebalance);
         let mut drawn = start();
         let reported = config.run((&points(), SCALE), &mut drawn, &view(), key).unwrap().unwrap();
-        // The expectation of a batch: every class with the same share.
+        // The expected batch has every class with the same share.
         let mut exact = start();
         let training = HeadTraining { schedule: schedule.into(), ..HeadTraining::default() };
         let losses = training

@@ -1,4 +1,4 @@
-//! The Fisher information that a server accumulates over tasks, and how it travels.
+//! Fisher information that a server accumulates over tasks, and its messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,15 +15,15 @@ use crate::wire::{
     Body, BodyShape, Dtype, Kind, NamedTensor, Saved, Section, SectionShape, TensorShape, WireError,
 };
 
-/// Name of the asset, and what the names of tensors begin with.
+/// Name of the asset; the prefix below precedes the parameters' names in the tensors of reports.
 const FISHER: &str = "fisher";
 const PREFIX: &str = "fisher/";
-/// Name of what is saved about the asset: the task that it is of, and how many rows of each tensor it holds.
+/// Name of the saved description of the asset: its task, and the number of rows of each tensor.
 const SENT: &str = "fisher.sent";
 
-/// Names and shapes of the parameters that have a Fisher, in the order of parameters.
+/// Returns names and shapes of the parameters that have Fisher information, in the order of `all`.
 ///
-/// The head has these rows.
+/// The head has the rows `rows`.
 fn shapes(all: &Parameters, rows: Range<usize>) -> impl Iterator<Item = (&str, Vec<usize>)> {
     all.iter().filter(|parameter| !is_buffer(&parameter.name)).map(move |parameter| {
         let mut shape = parameter.shape.clone();
@@ -34,7 +34,7 @@ fn shapes(all: &Parameters, rows: Range<usize>) -> impl Iterator<Item = (&str, V
     })
 }
 
-/// Returns the places of a client's Fisher, which are added up.
+/// Returns the specifications of the Fisher information in a client's report, which the server sums up.
 pub(super) fn fisher_places(all: &Parameters, rows: Range<usize>) -> Vec<TensorSpec> {
     let place = |(name, shape): (&str, Vec<usize>)| {
         let name = format!("{PREFIX}{name}");
@@ -43,7 +43,7 @@ pub(super) fn fisher_places(all: &Parameters, rows: Range<usize>) -> Vec<TensorS
     shapes(all, rows).map(place).collect()
 }
 
-/// Returns the tensors that fill them, of a Fisher in whole shapes.
+/// Returns the tensors specified by [`fisher_places`], cut from Fisher information in whole shapes.
 pub(super) fn fisher_section(
     all: &Parameters,
     fisher: &ParameterSet,
@@ -59,7 +59,7 @@ pub(super) fn fisher_section(
     shapes(all, rows).map(tensor).collect()
 }
 
-/// Returns the shape of the asset in this task; none in the first.
+/// Returns the specification of the asset in a task, or `None` in the first.
 pub(super) fn fisher_shape(all: &Parameters, head: HeadForm, view: &TaskView) -> Option<AssetSpec> {
     let before = view.task.0.checked_sub(1)?;
     let shapes = all.iter().filter(|parameter| !is_buffer(&parameter.name)).map(|parameter| {
@@ -76,14 +76,14 @@ pub(super) fn fisher_shape(all: &Parameters, head: HeadForm, view: &TaskView) ->
     Some(AssetSpec { name: FISHER, version: u32::from(before), body })
 }
 
-/// `F` in whole shapes, and what of it is sent in the current task.
+/// Accumulated Fisher information `F` in whole shapes, and the part that is sent in the current task.
 #[derive(Clone, Debug, Default)]
 pub struct Importance {
     fisher: BTreeMap<Arc<str>, ParameterSums>,
     asset: Option<Arc<Asset>>,
 }
 
-/// The sums of a parameter, flat.
+/// Fisher information of one parameter, flat.
 #[derive(Clone, Debug, PartialEq)]
 struct ParameterSums {
     shape: Vec<usize>,
@@ -91,10 +91,10 @@ struct ParameterSums {
 }
 
 impl Importance {
-    /// Returns `F`, as a download names it.
+    /// Returns `F` from the asset that a download names, or `None` in the first task.
     ///
     /// # Errors
-    /// An asset that holds something else.
+    /// When the values of the asset are not f32.
     pub(super) fn of(download: &Message) -> Result<Option<ParameterSet>, WireError> {
         let Some(asset) = download.asset(FISHER) else { return Ok(None) };
         let tensors = asset.body.of_kind(Kind::Statistics).map(|tensor| {
@@ -104,7 +104,7 @@ impl Importance {
         tensors.collect::<Result<_, WireError>>().map(Some)
     }
 
-    /// `F <- decay F + min(sum / terms, clip)`.
+    /// Computes `F <- decay F + min(sum / terms, clip)`, with the sums of all reports.
     pub(super) fn add(
         &mut self,
         aggregate: &Aggregate,
@@ -130,7 +130,9 @@ impl Importance {
         })
     }
 
-    /// Ends the task: what clients will be sent. Zeros where no client has answered yet.
+    /// Ends a task: prepares the asset that clients are sent in the next one.
+    ///
+    /// `F` is zero if no client has reported yet.
     pub(super) fn end_task(&mut self, theta: &ParameterSet, stage: &Stage, head: HeadForm) {
         for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
             self.number(name, parameter);
@@ -153,7 +155,7 @@ impl Importance {
         self.asset.clone()
     }
 
-    /// Returns this number of rows of every tensor in f32, as a task left them.
+    /// Returns the asset of `F` after a task, with these numbers of rows of its tensors, as f32.
     fn made(&self, task: u32, rows: &[u32]) -> Arc<Asset> {
         let tensors = self.fisher.iter().zip(rows).map(|((name, number), rows)| {
             let mut shape = number.shape.clone();
@@ -242,8 +244,8 @@ mod tests {
         Aggregate { sums: sums.into(), ..Aggregate::default() }
     }
 
-    /// EWC card, invariant 6: after three tasks `.81 F1 + .9 F2 + F3`, each divided by its samples; rows that were not
-    /// sent have none.
+    /// EWC card, invariant 6: after three tasks `F` is `.81 F1 + .9 F2 + F3`, each divided by its samples. Rows that
+    /// were not sent have no Fisher information.
     #[test]
     fn the_fisher_of_a_task_fades() {
         let mut all = Importance::default();

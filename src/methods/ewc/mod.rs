@@ -1,5 +1,6 @@
-//! **EWC** (Kirkpatrick et al., PNAS 2017) over FedAvg: a penalty keeps parameters that earlier tasks depend on near
-//! their values.
+//! **EWC** (Kirkpatrick et al., PNAS 2017) over FedAvg: a penalty on changes of important parameters.
+//!
+//! Parameters that earlier tasks depend on, by their Fisher information, stay near their values.
 //!
 //! ```text
 //! client   minimize  CE + lambda sum F (theta - theta*)^2      from the second task on; with `half`, lambda / 2
@@ -7,19 +8,20 @@
 //!          F_m = sum over (x, y)  p(y|x) (grad log p(y|x))^2   and its number of samples n_m
 //!          F <- decay F + sum_m F_m / sum_m n_m,   theta* <- theta
 //! ```
-//! `theta*`, the model of the task before, and `F` are assets, sent once per task and client. One anchor and one
-//! decayed sum: online EWC. The public code skips the training of the last round, so that clients hold the global model
-//! and can compute its Fisher there; with `skip_last_round` the exchange at the end takes the place of that round, else
-//! it is one more. In that code's mixed precision the penalty is divided by the scale of the loss, which nearly
-//! switches it off; here it is not. Adam divides it by the same moments as the rest of the gradient. It also takes labels
-//! modulo the number of the task's classes, in the loss and in the Fisher (`labels = "modulo"`).
+//! `theta*`, the model of the task before, and `F` are assets, sent once per task and client. With one anchor and one
+//! decayed sum it is online EWC. The public code does not train in a task's last round, so that clients hold the global
+//! model and can compute its Fisher information; with `skip_last_round` the final exchange replaces that round,
+//! otherwise it follows it. In that code's mixed precision the penalty is divided by the scale of the loss, which
+//! nearly switches it off; here it is not. Adam divides the penalty by the same moments as the rest of the gradient.
+//! The code also takes labels modulo the number of the task's classes, in the loss and for the Fisher information
+//! (`labels = "modulo"`).
 //!
-//! With `site = "client"` nothing of it travels: every client keeps its own anchor and Fisher, overwritten
-//! after each of its rounds, `F <- a F + (1 - a) F_m` with a the share of classes known before the task; what the old F
-//! did not cover, such as the head rows of new classes in a task's first round, is F_m alone. That is what
-//! the code of TARGET, LANDER and STSA sets out to do, with `fisher = "batches"` over all classes seen, `fisher_clip =
-//! 1e-4`, `lambda = 1000` and `half`; by reading, its penalty never reaches the network that trains, so that its row is
-//! plain FedAvg with uniform weights.
+//! With `site = "client"` no anchor or Fisher information is sent. Every client keeps its own, renewed after each of
+//! its rounds: `F <- a F + (1 - a) F_m`, where `a` is the fraction of classes known before the task. Rows that the old
+//! `F` does not cover, such as the head rows of new classes in a task's first round, get `F_m` alone. The code of
+//! TARGET, LANDER and STSA intends this, with `fisher = "batches"` over all classes seen, `fisher_clip = 1e-4`,
+//! `lambda = 1000` and `half`. As far as the code shows, its penalty never reaches the network that trains, so that its
+//! published results are those of plain FedAvg with uniform weights.
 
 mod importance;
 mod own;
@@ -110,7 +112,7 @@ impl Ewc {
         if self.half { 0.5 * self.lambda } else { self.lambda }
     }
 
-    /// Returns the anchor of a member in this task: an earlier model and its Fisher.
+    /// Returns the anchor of a member: an earlier model and its Fisher information; `None` in the first task.
     fn anchor_of(
         &self,
         member: &PackClient<'_, OwnImportance>,
@@ -168,7 +170,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
         "fisher"
     }
 
-    /// A single round trains in any case.
+    /// Returns the rounds that train: one less with `skip_last_round`, but at least one.
     fn training_rounds(&self, rounds: u32) -> u32 {
         match self.skip_last_round {
             true => rounds.saturating_sub(1).max(rounds.min(1)),
@@ -275,12 +277,12 @@ impl LocalUpdate<OwnImportance> for Ewc {
 }
 
 impl Ewc {
-    /// Returns the form of the Fisher, and the labels that it takes samples with in a task.
+    /// Returns the settings of a member's Fisher information: its form, the labels of samples, and the task.
     fn fisher_of<'v>(&self, view: &'v TaskView) -> (FisherForm, TaskLabels, &'v TaskView) {
         (self.fisher, self.labels, view)
     }
 
-    /// Returns the rows over which a client's own Fisher is taken: all classes seen.
+    /// Returns the head rows over which a client's own Fisher information is computed: all classes seen.
     fn fisher_rows(&self, view: &TaskView) -> std::ops::Range<usize> {
         0..view.seen()
     }

@@ -1,29 +1,31 @@
-//! State of a client that is anchored to its own models.
+//! State of a client that keeps its own anchor (`site = "client"`).
 
 use crate::data::TaskView;
 use crate::model::{HeadKind, Parameter, ParameterSet};
 use crate::policy::{ClientState, parameter_sections, parameters_of};
 use crate::wire::{Body, MetaReader, MetaWriter, Saved, WireError};
 
-/// Last model of a client with its Fisher.
+/// Latest model of a client, with its Fisher information.
 ///
-/// It is empty before the client's first training, and if the server keeps both.
+/// Empty before the client's first training, and if the server keeps both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnImportance {
     anchor: ParameterSet,
     fisher: ParameterSet,
-    /// Number of head rows that the Fisher covers: those of all classes seen when it was computed.
+    /// Number of head rows with Fisher information: those of all classes seen when it was computed.
     covered_rows: u64,
 }
 
 impl OwnImportance {
-    /// Returns both, where there are any.
+    /// Returns model and Fisher information, or `None` before the first training.
     pub(super) fn anchor(&self) -> Option<(ParameterSet, ParameterSet)> {
         (!self.anchor.is_empty()).then(|| (self.anchor.clone(), self.fisher.clone()))
     }
 
-    /// Ends a round: the model is the anchor from now on, and of the Fisher so far as large a part stays as classes
-    /// were known before the task. What it did not cover, such as rows of new classes, is the new one.
+    /// Ends a round: `model` becomes the anchor, and `new` is blended with the Fisher information so far.
+    ///
+    /// The old information keeps a weight equal to the fraction of classes known before the task. Elements that it does
+    /// not cover, such as rows of new classes, are those of `new`.
     pub(super) fn overwrite(&mut self, model: &ParameterSet, new: ParameterSet, view: &TaskView) {
         let share = view.rows.start as f64 / view.seen().max(1) as f64;
         let by_row = HeadKind::of(model).by_row();
@@ -90,7 +92,7 @@ mod tests {
         TaskView { task: TaskId(task), classes: rows.clone().map(|row| row as u32).collect(), rows }
     }
 
-    /// EWC card, the second reading: blended by the classes known and seen, anchors overwritten.
+    /// EWC card, second reading: Fisher information is blended by the classes known and seen, anchors are replaced.
     #[test]
     fn a_client_blends_its_fisher_and_forgets_its_anchor() {
         let mut own = OwnImportance::default();
@@ -98,7 +100,7 @@ mod tests {
         own.overwrite(&set(&[1.0, 2.0]), set(&[8.0, 4.0]), &view(0));
         assert_eq!(own.anchor(), Some((set(&[1.0, 2.0]), set(&[8.0, 4.0]))));
         own.overwrite(&set(&[3.0, 5.0]), set(&[2.0, 0.0]), &view(2));
-        // Four of six classes were known.
+        // Four of six classes were known before.
         let (anchor, fisher) = own.anchor().unwrap();
         assert_eq!((anchor, fisher.get("head.bias").unwrap().values[0]), (set(&[3.0, 5.0]), 6.0));
         let read = OwnImportance::load(&own.save()).unwrap();
@@ -107,8 +109,8 @@ mod tests {
         assert_eq!(OwnImportance::load(&Body::default()).unwrap(), OwnImportance::default());
     }
 
-    /// STSA's code, methods/ewc.py: rows that the old Fisher has are blended, rows of classes that are new to it are
-    /// taken whole, in a head that grows and in one that has all its rows from the start; from the next round on they are
+    /// STSA's code, methods/ewc.py: rows that the old Fisher information covers are blended, rows of new classes are
+    /// copied from the new one. This holds for growing and for fixed heads; from the next round on these rows are
     /// blended, too.
     #[test]
     fn rows_new_to_the_fisher_are_taken_whole() {
@@ -117,7 +119,7 @@ mod tests {
             let model = set(&[0.0; 6]);
             let first = [9.0, 9.0, 0.0, 0.0, 0.0, 0.0];
             own.overwrite(&model, set(if grown { &first[..2] } else { &first }), &view(0));
-            // Two of four classes were known, and their two rows.
+            // Two of four classes were known before, with two rows.
             let fisher = |own: &OwnImportance| own.fisher.get("head.bias").unwrap().values.to_vec();
             own.overwrite(&model, set(&[3.0, 3.0, 4.0, 2.0, 0.0, 0.0]), &view(1));
             assert_eq!(fisher(&own), [6.0, 6.0, 4.0, 2.0, 0.0, 0.0], "{grown}");
@@ -125,7 +127,7 @@ mod tests {
             own.overwrite(&model, set(&[2.0, 2.0, 6.0, 0.0, 0.0, 0.0]), &view(1));
             assert_eq!(fisher(&own), [4.0, 4.0, 5.0, 1.0, 0.0, 0.0], "{grown}");
         }
-        // Without an old Fisher there is nothing to blend with, whatever the task.
+        // Without old Fisher information the new one is taken in any task.
         let mut late = OwnImportance::default();
         late.overwrite(&set(&[0.0; 6]), set(&[3.0; 6]), &view(2));
         assert_eq!(late.anchor().unwrap().1, set(&[3.0; 6]));

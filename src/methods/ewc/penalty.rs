@@ -1,4 +1,4 @@
-//! The cross-entropy with a penalty for leaving an earlier model.
+//! Cross-entropy with a penalty on the distance from an earlier model.
 
 use std::ops::Range;
 
@@ -10,23 +10,24 @@ use crate::methods::TaskLabels;
 use crate::methods::averaging::{Objective, TrainingStep};
 use crate::model::ParameterSet;
 
-/// Penalty on every member's anchored variables; nothing where nothing does.
+/// Cross-entropy plus EWC's penalty, for members with an anchor.
 pub(super) struct EwcObjective {
     held: Vec<Option<Vec<VariableAnchor>>>,
     strength: f64,
-    /// Labels of samples in the task with these rows.
+    /// Form of labels, and the head rows of the task.
     labels: (TaskLabels, Range<usize>),
 }
 
-/// Anchor of a variable: numbers to go back to, and the importance of each.
+/// Anchor of a variable: earlier values, and the importance of each.
 struct VariableAnchor {
     anchor: Vec<f32>,
     importance: Vec<f32>,
 }
 
 impl EwcObjective {
-    /// Creates the penalty from earlier models of the members and their Fishers. Rows that an earlier model did not
-    /// have have no weight.
+    /// Creates the penalty from the members' earlier models and Fisher information, and its strength.
+    ///
+    /// Rows that an earlier model did not have get no penalty.
     pub fn new(
         network: &Classifier,
         anchors: Vec<Option<(ParameterSet, ParameterSet)>>,
@@ -56,7 +57,7 @@ impl EwcObjective {
         Ok(pass.labeled_outputs(&rows.collect::<Vec<_>>())?.losses)
     }
 
-    /// Returns the penalty of one of this number of members.
+    /// Returns the penalty of one member of a pack of `members`; `None` without variables.
     fn of_member(
         &self,
         (held, member, members): (&[VariableAnchor], usize, usize),
@@ -87,7 +88,7 @@ impl Objective for EwcObjective {
         let members = pass.model.members();
         let mut penalties = Vec::with_capacity(members);
         for (member, held) in self.held.iter().enumerate() {
-            // Without a sample in this step a member does not move, and its loss is not read.
+            // A member without a sample in this step does not move, and its loss is not read.
             let penalty = match held {
                 Some(held) => self.of_member((held, member, members), pass.model.variables())?,
                 None => None,

@@ -1,20 +1,20 @@
-//! The contrastive continual loss in its forms.
+//! Forms of the contrastive continual loss.
 
 use candle_core::{Result, Tensor};
 
 use super::C2l;
 use crate::model::ops;
 
-/// Weight of the distance to the received model (the release).
+/// Weight of the distance to the received model, as in the release.
 const POSITIVE: f64 = 1e3;
-/// Weight of the distance to the previous task's (the release).
+/// Weight of the distance to the previous task's model, as in the release.
 const NEGATIVE: f64 = 1e1;
-/// The hinge's margin.
+/// Margin of the hinge.
 const MARGIN: f64 = 1.0;
 
-/// Returns `ReLU(sum_b [1e3 |z - z_g|^2 - 1e1 |z - z_prev|^2] + 1)` of features `(b, d)`.
+/// Returns `ReLU(sum_b [1e3 |z - z_g|^2 - 1e1 |z - z_prev|^2] + 1)` of features `(b, d)`, a scalar.
 ///
-/// In the first task, without a previous model, it is `ReLU(sum_b 1e3 |z - z_g|^2)`. The form of the released code.
+/// In the first task, without a previous model, it is `ReLU(sum_b 1e3 |z - z_g|^2)`. This form is in the released code.
 pub fn hinge(now: &Tensor, global: &Tensor, previous: Option<&Tensor>) -> Result<Tensor> {
     let squared = |other: &Tensor| ops::sum_all(&(now - other)?.sqr()?);
     let near = (squared(global)? * POSITIVE)?;
@@ -24,10 +24,10 @@ pub fn hinge(now: &Tensor, global: &Tensor, previous: Option<&Tensor>) -> Result
     }
 }
 
-/// Returns the contrastive loss with cosines over `tau`, a mean over the batch; 0 in the first task.
+/// Returns the contrastive loss by cosines, a mean over the batch; 0 in the first task.
 ///
-/// It is the mean of `-ln` of the share of `exp(cos(z, z_g) / tau)` relative to `exp(cos(z, z_prev) / tau)`. One of
-/// the forms that the release contains without using it.
+/// With the temperature `tau` it is the mean of `-ln(e^a / (e^a + e^b))` with `a = cos(z, z_g) / tau` and
+/// `b = cos(z, z_prev) / tau`. The release contains this form without using it.
 pub fn softmax(
     now: &Tensor,
     global: &Tensor,
@@ -44,11 +44,11 @@ pub fn softmax(
     ops::mean_all(&ops::log(&(ops::exp(&gap)? + 1.0)?)?)
 }
 
-/// Returns `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task.
+/// Returns `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components `P` of a task.
 ///
-/// `P_g` are those received and `P_i` those of earlier tasks; in the first task it is `|P - P_g|`. The paper's form
-/// as it is remembered, not verified. The components of two tasks start as orthonormal rows, `sqrt(2 n)` apart where
-/// a task has `n` in all blocks: under a smaller margin nothing acts until they come near.
+/// `P_g` are the received components and `P_i` those of earlier tasks; in the first task it is `|P - P_g|`. The formula
+/// is the paper's from memory and has not been verified. The components of two tasks start as orthonormal rows,
+/// `sqrt(2 n)` apart if a task has `n` in all blocks: a smaller margin has no effect until they come closer.
 pub fn prompts(now: &Tensor, global: &Tensor, earlier: &[&Tensor], c2l: C2l) -> Result<Tensor> {
     let distance = |other: &Tensor| norm(&ops::sum_all(&(now - other)?.sqr()?)?);
     let near = distance(global)?;
@@ -66,7 +66,7 @@ pub fn prompts(now: &Tensor, global: &Tensor, earlier: &[&Tensor], c2l: C2l) -> 
     }
 }
 
-/// Returns a root whose slope at zero is zero.
+/// Returns the square root, with slope zero at zero.
 fn norm(squared: &Tensor) -> Result<Tensor> {
     squared.maximum(1e-24)?.sqrt()
 }
@@ -98,7 +98,7 @@ mod tests {
         };
         let now = Var::from_tensor(&read("c2l.z")?)?;
         let loss = hinge(&now, &read("t")?, Some(&read("c2l.prev")?))?;
-        // Two sums of a thousand that nearly cancel.
+        // The loss is the difference of two sums near a thousand.
         golden.assert_within("c2l", &[number(&loss)], 2e-3);
         let grads = loss.backward()?;
         let gradient = grads.get(&now).unwrap().flatten_all()?.to_vec1::<f32>()?;
@@ -139,7 +139,7 @@ mod tests {
         let (far, near) = (vector([6.0, 8.0])?, vector([3.0, 4.0])?);
         let loss = prompts(&now, &vector([0.0, 1.0])?, &[&far, &near], c2l)?;
         assert!((number(&loss) - (1.0 - 0.5 * 5.0 + 3.0)).abs() < 1e-6);
-        // At the received prompt itself the slope of the distance is zero.
+        // At the received prompt the distance has slope zero.
         let grads = prompts(&now, &vector([0.0, 0.0])?, &[], c2l)?.backward()?;
         let gradient = grads.get(&now).unwrap().to_vec1::<f32>()?;
         assert_eq!(gradient, [0.0, 0.0]);

@@ -1,4 +1,4 @@
-//! The cross-entropy with the contrastive continual loss, for the members of a pack.
+//! Cross-entropy with the contrastive continual loss, for the members of a pack.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::methods::averaging::{Objective, PackClient, TrainingStep};
 use crate::model::ParameterSet;
 use crate::policy::{ModelFacts, PolicyError, RunContext};
 
-/// Compares features.
+/// Cross-entropy plus the contrastive loss on features.
 pub(super) struct FeatureContrast {
-    /// Model that the members received.
+    /// Models that the members received.
     global: Classifier,
-    /// The received model without the components of the task; none in the first task.
+    /// Received models without the components of the task; `None` in the first task.
     previous: Option<Classifier>,
     c2l: C2l,
 }
@@ -29,7 +29,7 @@ impl FeatureContrast {
     ) -> Result<FeatureContrast, PolicyError> {
         let task = task_of(pack);
         let own = method.coda.own_rows(model, task);
-        // Frozen: no component trains.
+        // No component trains, so that the network is frozen.
         let frozen = |used: usize| {
             let prompting: Arc<dyn Prompting> = Arc::new(method.coda.components(model, used, 0..0));
             let received = pack.iter().map(|member| member.received.clone()).collect();
@@ -68,11 +68,11 @@ impl Objective for FeatureContrast {
     }
 }
 
-/// Compares the components of the task with what was received and with those of earlier tasks.
+/// Cross-entropy plus the contrastive loss on the task's components.
 pub(super) struct PromptContrast {
-    /// Tensors by member.
+    /// Received components of the task, by member.
     global: Vec<Tensor>,
-    /// Tensors by earlier task and member.
+    /// Components of earlier tasks, by task and member.
     earlier: Vec<Vec<Tensor>>,
     c2l: C2l,
 }
@@ -125,7 +125,7 @@ fn task_of(pack: &[PackClient<'_, ()>]) -> usize {
     pack.first().map_or(0, |member| member.participant.view.task.index())
 }
 
-/// Returns the components of a task, of all blocks one behind the other.
+/// Returns the components of a task as a vector, block after block.
 fn components(
     method: &FedCPrompt,
     model: &ModelFacts,

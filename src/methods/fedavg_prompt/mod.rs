@@ -5,11 +5,11 @@
 //!          q = feature of the unprompted frozen transformer, no gradient
 //!          rho_j = sum_m cos(q, k_jm) P_jm  is the prefix of block j              (pool)
 //!          E epochs: minimize CE over the rows of the current task
-//! server   P, k, W, b  <- mean over the clients that have a sample, each as much as any other
+//! server   P, k, W, b  <- mean over the clients that have a sample, with equal weights
 //! ```
 //! Baseline of "HePCo: Data-Free Heterogeneous Prompt Consolidation for Continual Federated Learning" (FL@FM, NeurIPS
-//! 2023). The mean of prompts and the mean of keys are not the mean of what they do together: that is what
-//! [HePCo](super::hepco) repairs. Clients keep nothing between rounds.
+//! 2023). The mean prompts with the mean keys do not give the mean of the clients' prefixes: [HePCo](super::hepco)
+//! corrects this. Clients keep nothing between rounds.
 
 mod pool;
 
@@ -60,7 +60,7 @@ pub struct FedAvgPrompt {
 }
 
 impl FedAvgPrompt {
-    /// Returns the pools of a model.
+    /// Returns the shape of the pools for a model.
     pub fn pools(&self, model: &ModelFacts) -> PoolShape {
         let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
         PoolShape {
@@ -89,13 +89,13 @@ impl ModelAdaptation for FedAvgPrompt {
         Ok(pools.merge(&LinearHead::initial_parameters(model.classes, dim, init)))
     }
 
-    /// Pools need blocks to live in.
+    /// Requires blocks for the pools.
     fn requirements(&self) -> Vec<Requirement> {
         let instead = "use `method.name = \"fedavg\"`";
         vec![Requirement::blocks("a pool of prompts", instead)]
     }
 
-    /// A prefix in each block, the sum of all prompts of its pool, and the weight of each by its key.
+    /// Counts the prefix of each block, the sum of all prompts of its pool, and their weights by keys.
     fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
         let PoolShape { blocks, pool, length, dim } = self.pools(model);
         blocks as f64 * (of_prefix(model, length) + (pool * (length + 1) * dim) as f64)
@@ -116,7 +116,7 @@ impl ModelAdaptation for FedAvgPrompt {
 }
 
 impl FedAvgPrompt {
-    /// Returns the parts of FedAvg on pools of prompts.
+    /// Returns the parts of FedAvg that train pools of prompts.
     pub fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         Parts::fedavg(
             self,

@@ -1,7 +1,7 @@
-//! HePCo's prompt pool: many prompts per block, all of them used, weighted by a query.
+//! HePCo's prompt pool: all prompts of a block are used, weighted by the query.
 //!
-//! `rho_j(q) = sum_m cos(q, k_jm) P_jm` in block `j`: no softmax, no choice of the best, and cosines
-//! may be negative. The first half of its rows are keys of the block's attention, the second half values.
+//! The prefix of block `j` is `rho_j(q) = sum_m cos(q, k_jm) P_jm`, without a softmax or a selection; cosines may be
+//! negative. The first half of its rows are keys of the block's attention, the second half values.
 
 use std::ops::Range;
 
@@ -12,14 +12,14 @@ use crate::model::{Adaptation, ModelError, Parameter, ParameterSet, prompts};
 use crate::numerics::distributions::unit;
 use crate::numerics::streams::StreamKey;
 
-/// The pools of the first blocks of a transformer.
+/// Shape of the pools in the first blocks of a transformer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Blocks that have a pool, from block 0 on.
+    /// Number of blocks with a pool, from block 0 on.
     pub blocks: usize,
-    /// Prompts of a block.
+    /// Number of prompts of a block.
     pub pool: usize,
-    /// Rows of a prompt, half of them keys and half values; even.
+    /// Rows of a prompt, an even number: half keys, half values.
     pub length: usize,
     /// Width of a row, of a key and of a query.
     pub dim: usize,
@@ -36,7 +36,7 @@ pub fn prompts_name(block: usize) -> String {
 }
 
 impl PoolShape {
-    /// Names and shapes of the parameters.
+    /// Returns the names and shapes of the parameters.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         let PoolShape { blocks, pool, length, dim } = *self;
         let of = |block| {
@@ -45,8 +45,9 @@ impl PoolShape {
         (0..blocks).flat_map(of).collect()
     }
 
-    /// Start values: keys uniform on `[0, 1)`, prompts on `[0, prompt_init)`. The tensors draw at `key.step(1)`,
-    /// `key.step(2)`, ...; step 0 is the head's.
+    /// Draws initial values: keys uniform on `[0, 1)`, prompts on `[0, prompt_init)`.
+    ///
+    /// The tensors draw at `key.step(1)`, `key.step(2)`, ...; step 0 belongs to the head.
     pub fn initial_parameters(&self, key: StreamKey, prompt_init: f64) -> ParameterSet {
         let mut set = ParameterSet::new();
         for (place, (name, shape)) in self.shapes().into_iter().enumerate() {
@@ -62,10 +63,10 @@ impl PoolShape {
     }
 }
 
-/// Prompts by weighted pools: the weighted prompt of every block that has a pool.
+/// Prompting that adds the weighted prompt of its pool to each of the first blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightedPool {
-    /// Blocks that have one, from block 0 on.
+    /// Number of blocks with a pool, from block 0 on.
     pub blocks: usize,
 }
 
@@ -105,7 +106,7 @@ mod tests {
         SHAPE.initial_parameters(StreamKey::new(seed, Domain::Init), prompt_init)
     }
 
-    /// The keys of all blocks, and the values, of two samples.
+    /// Returns keys and values of all blocks for two samples, flat.
     fn prefixes(pool: &ParameterSet, factor: f32) -> Vec<f32> {
         let tensors: PromptTensors = pool
             .iter()
@@ -122,7 +123,7 @@ mod tests {
         all.flat_map(|t| t.flatten_all().unwrap().to_vec1::<f32>().unwrap()).collect()
     }
 
-    /// Invariant 2 of HePCo's card.
+    /// HePCo's card, invariant 2.
     #[test]
     fn prompts_are_linear_in_the_pool_odd_in_the_query_and_blind_to_its_length() {
         let plain = prefixes(&pool(1, 1.0), 1.0);

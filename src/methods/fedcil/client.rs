@@ -1,4 +1,4 @@
-//! Local training of a client: a step of the discriminator and one of the generator for every batch.
+//! Local training of a client: a step of the discriminator and a step of the generator for every batch.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::model::{AcGan, AcGenerator, of_generator};
 use crate::numerics::streams::Domain;
 use crate::policy::{ModelFacts, PolicyError, RunContext};
 
-/// Generator that replays, and the head rows of its classes.
+/// Generator that replays earlier classes, and their head rows.
 struct ReplayedClasses {
     generator: AcGenerator,
     classes: Vec<u32>,
 }
 
-/// Step of the generator that follows that of the discriminator.
+/// Pending step of the generator, which follows the discriminator's.
 struct DueStep {
     step: u64,
     count: usize,
@@ -29,7 +29,7 @@ struct DueStep {
 }
 
 impl FedCil {
-    /// Trains both networks on a client's samples, and leaves its state as it is after that.
+    /// Trains both networks on a client's samples and updates its state.
     pub(super) fn train(
         &self,
         model: &ModelFacts,
@@ -68,7 +68,7 @@ impl FedCil {
         let (mut due, mut last) = (None::<DueStep>, 0.0);
         let variables = gan.discriminator.variables();
         let reports = train_pack(&plan, &mut discriminator, variables, &courses, |step| {
-            // The discriminator took its step after the last call.
+            // The optimizer of the discriminator has stepped after the previous call.
             if let Some(due) = due.take() {
                 last = generator_step(&steps, &mut generator, &plan, &due)?;
             }
@@ -109,7 +109,7 @@ impl FedCil {
         })
     }
 
-    /// Returns the generator of earlier classes; none in a client's first task.
+    /// Returns the generator that replays earlier classes; `None` in a client's first task.
     fn replay(
         &self,
         model: &ModelFacts,
@@ -134,13 +134,13 @@ impl FedCil {
     }
 }
 
-/// Returns the learning rate of a step of a client.
+/// Returns the learning rate of a client's step, by the schedule over epochs.
 fn rate_of(plan: &TrainingPlan, step: u64, batches: usize) -> f64 {
     let epoch = step / batches.max(1) as u64;
     plan.schedule.rate(plan.optimizer.learning_rate(), epoch as u32, plan.epochs)
 }
 
-/// Takes a step of the generator, clipped as those of the discriminator are; returns its loss.
+/// Takes a step of the generator, clipped as the discriminator's; returns the loss before it.
 fn generator_step(
     steps: &GanSteps<'_>,
     optimizer: &mut crate::learning::Optimizer,

@@ -1,4 +1,4 @@
-//! The `[method]` table of FedCIL.
+//! Keys of the `[method]` table of FedCIL.
 
 use clap::ValueEnum;
 
@@ -12,9 +12,9 @@ use crate::scenario::reader::{Choice, Keys};
 
 /// Source of most defaults.
 const RELEASE: &str = "the release";
-/// Source of the weights of consistency.
+/// Source of the defaults of the consistency weights.
 const UNWEIGHTED: &str = "the release, which multiplies the paper's term by 0";
-/// Most steps and images.
+/// Upper bound of the keys for steps, batch size and noise width.
 const LARGEST: f64 = 100_000.0;
 
 /// Generator that replays the classes of earlier tasks.
@@ -146,7 +146,7 @@ impl FedCil {
         }
     }
 
-    /// Returns the plan of a client's training.
+    /// Returns the plan of a client's training, with the method's number of steps if it sets one.
     pub(super) fn plan(&self, plan: &TrainingPlan) -> TrainingPlan {
         TrainingPlan { steps: self.steps.map(u64::from).or(plan.steps), ..plan.clone() }
     }
@@ -156,14 +156,14 @@ impl FedCil {
         self.last_generator == LastGenerator::Server && self.moments == MomentSpan::Round
     }
 
-    /// Returns true if the server trains, on images of all clients' generators.
+    /// Returns true if the server trains the averaged networks on images of all clients' generators.
     pub(super) fn fine_tunes(&self) -> bool {
         self.server.steps > 0
     }
 }
 
 impl ConsistencySettings {
-    /// Returns the weights in this round of a task, from 0; none in the first one.
+    /// Returns the weights in a round of a task, from 0; `None` in the first one, or if all are 0.
     pub(super) fn weights(&self, round: u32) -> Option<ConsistencyWeights> {
         let ConsistencySettings { real, generated, labels } = *self;
         let weighs = round > 0 && [real, generated, labels].iter().any(|weight| *weight > 0.0);
@@ -172,7 +172,7 @@ impl ConsistencySettings {
 }
 
 impl FineTuning {
-    /// Returns the optimizer of each network.
+    /// Returns the optimizer of both networks at the server.
     pub(super) fn optimizer(&self) -> OptimizerConfig {
         let [beta1, beta2] = self.betas;
         OptimizerConfig::Adam(Adam {

@@ -1,7 +1,7 @@
 //! Training of the averaged networks at the server, on images that the clients' generators make.
 //!
-//! Labels are drawn first, uniformly among those that some generator made, and then an image of each label: classes
-//! count alike, however many clients have them.
+//! Labels are drawn uniformly among those of the generated images, then an image for each label. So classes count
+//! equally, however many clients have them.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ use crate::model::{AcGan, AcGanConfig, AcGenerator, ParameterSet, of_generator};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{KeptUpload, Metrics, PolicyError};
 
-/// A generator and the head rows of the classes that it draws.
+/// Generator, and the head rows of the classes of which it makes images.
 struct ImageSource {
     generator: AcGenerator,
     classes: Vec<u32>,
 }
 
-/// Generators of a round.
+/// Generators of a round: for the current task, and for earlier ones.
 #[derive(Default)]
 struct ImageSources {
     current: Vec<ImageSource>,
     past: Vec<ImageSource>,
 }
 
-/// Returns images of a number of labels, drawn uniformly among those of a pool.
+/// Returns `count` images of a pool, whose labels are drawn uniformly among those of the pool.
 pub(super) fn balanced(
     pool: &LabeledImages,
     count: usize,
@@ -54,7 +54,7 @@ pub(super) fn balanced(
     Ok(LabeledImages { images: pool.images.index_select(&places, 0)?, labels })
 }
 
-/// Returns a balanced batch of images, a number of them from each source.
+/// Returns a balanced batch of `count` images, drawn from as many images of each source.
 fn batch_of(
     config: &AcGanConfig,
     sources: &[ImageSource],
@@ -80,7 +80,7 @@ fn batch_of(
 }
 
 impl FedCil {
-    /// Takes in the round's generators; returns those that make images.
+    /// Stores the generators of a round's uploads; returns those that make images.
     fn sources(
         &self,
         memory: &mut FedCilMemory,
@@ -116,7 +116,7 @@ impl FedCil {
         Ok(sources)
     }
 
-    /// Trains the averaged networks on images of the round's generators.
+    /// Trains the averaged networks `theta` on images of the round's generators; returns metrics.
     pub(super) fn fine_tune(
         &self,
         memory: &mut FedCilMemory,
@@ -174,7 +174,7 @@ fn checked(loss: &Tensor, step: u64) -> Result<f64, LearningError> {
 mod tests {
     use super::*;
 
-    /// FedCIL card, invariant 3: 96 images of one class, 3 and 1 of others; each comes a third of the time.
+    /// FedCIL card, invariant 3: of 96, 3 and 1 images of three classes, each class is drawn a third of the time.
     #[test]
     fn a_balanced_draw_is_uniform_over_labels() {
         let labels: Vec<u32> =

@@ -1,4 +1,4 @@
-//! Classes that a client names in its upload: those of its task and those of earlier ones.
+//! Classes in a client's upload: those of its task and those of earlier tasks.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use crate::methods::parts::{ClientContext, UploadExtras};
 use crate::policy::{ExchangeFacts, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, TensorValues, WireError};
 
-/// Name of their tensor: a byte for every head row.
+/// Name of the tensor of classes, with a byte for every head row.
 const LABELS: &str = "classes";
-/// Bytes of a class of the task, of one of an earlier task, and of both.
+/// Bit of a class of the current task; the next one is that of a class of an earlier task.
 const CURRENT: u8 = 1;
 const PAST: u8 = 2;
 
-/// Classes of a client, by head row.
+/// Head rows of a client's classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ClientClasses {
     /// Classes of the task.
@@ -33,10 +33,10 @@ impl ClientClasses {
         (0..rows as u32).map(of).collect()
     }
 
-    /// Reads the classes of an upload.
+    /// Reads the classes in an upload.
     ///
     /// # Errors
-    /// An upload that does not name them.
+    /// When the upload has no valid tensor of classes.
     pub fn of(update: &Message) -> Result<ClientClasses, WireError> {
         let tensor = update.tensor(Kind::Statistics, LABELS)?;
         let TensorValues::U8(bytes) = tensor.values() else {
@@ -54,7 +54,7 @@ impl ClientClasses {
 }
 
 impl UploadExtras<FedCilState> for FedCil {
-    /// Classes travel where the server trains: its generators need them.
+    /// Returns the sample count and, if the server trains, the classes: its generators need them.
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let rows = [facts.model.classes];
         let labels = || TensorSpec::new(Kind::Statistics, LABELS, &rows, Dtype::U8).kept();

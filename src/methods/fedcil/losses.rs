@@ -1,4 +1,4 @@
-//! Losses of an AC-GAN, and of its agreement with the server's generator.
+//! Losses of an AC-GAN, and of its consistency with the server's generator.
 
 use candle_core::Tensor;
 
@@ -7,12 +7,12 @@ use crate::learning::losses::closed_form;
 use crate::model::GanAnswer;
 use crate::model::ops;
 
-/// Weights of the agreement with the server's generator.
+/// Weights of the consistency with the server's generator; `p` are class probabilities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ConsistencyWeights {
-    /// Weight of `K1`: `KL(p of the server's images | p of real ones)`.
+    /// Weight of `K1`: `KL(p of the server's images | p of real images)`.
     pub real: f64,
-    /// Weight of `K2`: `KL(p of the server's images | p of the client's)`.
+    /// Weight of `K2`: `KL(p of the server's images | p of the client's generated images)`.
     pub generated: f64,
     /// Weight of `K3`: cross-entropy of the server's images.
     pub labels: f64,
@@ -21,21 +21,21 @@ pub(super) struct ConsistencyWeights {
 /// Images of a batch and the head row of each.
 #[derive(Clone, Debug)]
 pub(super) struct LabeledImages {
-    /// `(b, channels, image, image)`, constants.
+    /// Images, `(b, channels, image, image)`, without gradients.
     pub images: Tensor,
-    /// `b` head rows.
+    /// Head rows of the images, `b` of them.
     pub labels: Vec<u32>,
 }
 
-/// Returns the mean binary cross-entropy of logits `(b)` of being real.
+/// Returns the mean binary cross-entropy of the logits `(b)` of being real, a scalar.
 ///
 /// # Errors
-/// What the device reports.
+/// Returns the errors of the device.
 pub(super) fn realness(logits: &Tensor, is_real: bool) -> candle_core::Result<Tensor> {
     let sign = if is_real { -1.0 } else { 1.0 };
     closed_form(logits, |logits| {
         let count = logits.len().max(1) as f64;
-        // log(1 + exp(z)) and the logistic function, by what is below 0 alone.
+        // Computed from exp(-|z|) only, which cannot overflow.
         let each = |z: f64| {
             let small = libm::exp(-z.abs());
             let slope = if z > 0.0 { 1.0 } else { small } / (1.0 + small);
@@ -47,7 +47,7 @@ pub(super) fn realness(logits: &Tensor, is_real: bool) -> candle_core::Result<Te
     })
 }
 
-/// Returns the loss of one side: mean binary cross-entropy and mean cross-entropy over all classes.
+/// Returns the loss of real or generated images: binary cross-entropy plus cross-entropy over all classes.
 pub(super) fn auxiliary(
     answer: &GanAnswer,
     labels: &[u32],
@@ -58,9 +58,9 @@ pub(super) fn auxiliary(
     Ok((realness(&answer.real, is_real)? + right)?)
 }
 
-/// Returns `mean_i sum_j q_ij (log q_ij - log p_ij)` of class logits `(b, classes)`.
+/// Returns the divergence `mean_i sum_j q_ij (log q_ij - log p_ij)` of class logits, a scalar.
 ///
-/// Its gradient reaches both: the release detaches neither.
+/// Both arguments are `(b, classes)`. Its gradient reaches both, as the release detaches neither.
 pub(super) fn divergence(target: &Tensor, prediction: &Tensor) -> candle_core::Result<Tensor> {
     let (samples, classes) = target.dims2()?;
     closed_form(&Tensor::cat(&[target, prediction], 0)?, |logits| {
@@ -103,7 +103,7 @@ mod tests {
         f64::from(tensor.to_scalar::<f32>().unwrap())
     }
 
-    /// `-log s(z)` of real images, `-log (1 - s(z))` of others, far out as well.
+    /// Real images have the loss `-log s(z)`, others `-log (1 - s(z))`, also at large logits.
     #[test]
     fn realness_is_the_binary_cross_entropy() {
         let logits = tensor(&[0.3, -2.0], &[2]);
@@ -128,7 +128,7 @@ mod tests {
         });
     }
 
-    /// One sample with probabilities 1/4, 3/4 and one with equal ones; the first argument is the target.
+    /// One sample has probabilities 1/4 and 3/4, the other equal ones; the first argument is the target.
     #[test]
     fn divergence_is_of_the_target_from_the_prediction() {
         let (skewed, even) = (tensor(&[0.0, 3f32.ln()], &[1, 2]), tensor(&[5.0, 5.0], &[1, 2]));
@@ -144,7 +144,7 @@ mod tests {
         assert!((value(&mean) - found / 2.0).abs() < 1e-6, "a mean over samples");
     }
 
-    /// Both heads count once, and every class competes.
+    /// Both heads have weight 1, and all classes compete.
     #[test]
     fn a_side_adds_both_heads() {
         let answer = GanAnswer {

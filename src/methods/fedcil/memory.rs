@@ -1,4 +1,4 @@
-//! Memory of FedCIL's server: generators of clients or its own of the last task, and moments of its optimizers.
+//! State of FedCIL's server: generators of earlier tasks, and moments of its optimizers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::wire::{
     Body, BodyShape, Dtype, Kind, NamedTensor, Saved, Section, SectionShape, TensorShape, WireError,
 };
 
-/// Name of the asset, and of the set that it is made of.
+/// Name of the asset, and of the set from which it is made.
 const LAST: &str = "last_generator";
-/// Sets of a participant: its generator of the latest task, and of the task before that.
+/// Name prefix of a participant's generator of its latest task; the next is that of the task before.
 const OWN: &str = "own";
 const BEFORE: &str = "before";
 
 /// State of FedCIL's server besides the networks.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct FedCilMemory {
-    /// Task at whose end the server's generator was kept.
+    /// Task after which the server's generator was stored.
     kept: Option<TaskId>,
-    /// Head rows that any client has named.
+    /// Head rows of all classes that clients have named.
     pub(super) known: BTreeSet<u32>,
     steps: u64,
     sets: BTreeMap<String, ParameterSet>,
@@ -32,7 +32,10 @@ pub struct FedCilMemory {
 impl ServerState for FedCilMemory {}
 
 impl FedCilMemory {
-    /// Takes in a participant's generator of a task; that of an earlier task replays from now on.
+    /// Stores a participant's generator of a task.
+    ///
+    /// The generator of its previous task replays from now on. A generator of an earlier task than the stored one is
+    /// ignored.
     pub(super) fn take(&mut self, participant: u64, task: TaskId, generator: ParameterSet) {
         let own = format!("{OWN}.{participant}.");
         let known = self.sets.range(own.clone()..).next().map(|(name, _)| name.clone());
@@ -49,26 +52,26 @@ impl FedCilMemory {
         self.sets.insert(format!("{own}{}", task.0), generator);
     }
 
-    /// Returns the generator of a participant's earlier task.
+    /// Returns the generator of the task before a participant's latest one.
     pub(super) fn before(&self, participant: u64) -> Option<&ParameterSet> {
         self.sets.get(&format!("{BEFORE}.{participant}"))
     }
 
-    /// Keeps the server's generator as a task ends.
+    /// Stores the server's generator at the end of a task.
     pub(super) fn keep(&mut self, task: TaskId, generator: ParameterSet) {
         self.kept = Some(task);
         self.sets.insert(LAST.to_owned(), generator);
     }
 
-    /// Returns the server's generator of the last task's end.
+    /// Returns the server's generator of the end of the previous task.
     pub(super) fn last(&self) -> Option<&ParameterSet> {
         self.sets.get(LAST)
     }
 
-    /// Returns that generator as clients are sent it.
+    /// Returns that generator as the asset that clients are sent.
     ///
     /// # Errors
-    /// None that a caller could cause.
+    /// Returns an error only if values do not fill a tensor, which cannot happen here.
     pub(super) fn asset(&self) -> Result<Option<Arc<Asset>>, WireError> {
         let (Some(task), Some(set)) = (self.kept, self.last()) else { return Ok(None) };
         let tensor = |(name, parameter): (&Arc<str>, &Parameter)| {
@@ -80,19 +83,19 @@ impl FedCilMemory {
         Ok(Some(Arc::new(Asset::new(LAST, u32::from(task.0), Kind::Generator, body))))
     }
 
-    /// Returns the moments, empty where the optimizers begin.
+    /// Returns the moments of the server's optimizers; empty before their first step.
     pub(super) fn moments(&self) -> NetworkMoments {
         NetworkMoments::from_sets(self.steps, &self.sets)
     }
 
-    /// Keeps moments as a round leaves them.
+    /// Stores the moments of the server's optimizers.
     pub(super) fn keep_moments(&mut self, moments: NetworkMoments) {
         self.steps = moments.steps();
         moments.into_sets(&mut self.sets);
     }
 }
 
-/// Returns the shape of the server's generator of the end of the task with this index.
+/// Returns the specification of the asset with the server's generator after `task`.
 pub(super) fn asset_spec(task: u16, config: &AcGanConfig) -> AssetSpec {
     let shapes = config.generator_shapes().into_iter();
     let tensors = shapes.map(|(name, shape)| TensorShape::new(name, shape, Dtype::F32));
@@ -100,10 +103,10 @@ pub(super) fn asset_spec(task: u16, config: &AcGanConfig) -> AssetSpec {
     AssetSpec { name: LAST, version: u32::from(task), body: BodyShape::new(0, vec![section]) }
 }
 
-/// Returns the parameters of the server's last generator that a download names.
+/// Returns the server's generator that a download names, or `None` if it names none.
 ///
 /// # Errors
-/// Numbers that are not f32.
+/// When the values are not f32.
 pub(super) fn last_generator_of(download: &Message) -> Result<Option<ParameterSet>, WireError> {
     let parameter = |tensor: &NamedTensor| {
         let (shape, values) = (tensor.shape().to_vec(), Arc::clone(tensor.as_f32()?));
@@ -124,7 +127,7 @@ mod tests {
         [("generator.fc.bias", one)].into_iter().collect()
     }
 
-    /// Generators of participants 1 and 12 do not mix, and an upload of an earlier task changes nothing.
+    /// Participants 1 and 12 have separate generators, and an upload of an earlier task changes nothing.
     #[test]
     fn generators_of_an_earlier_task_replay() {
         let mut memory = FedCilMemory::default();
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(memory.sets.len(), 4);
     }
 
-    /// Bit for bit, apart from the server's parameters, and as the layout says.
+    /// The state is saved bit for bit, apart from the server's parameters, and its asset is as specified.
     #[test]
     fn a_memory_is_saved_and_its_generator_sent_whole() {
         let config = AcGanConfig { image: 8, divisor: 16, ..AcGanConfig::default() };

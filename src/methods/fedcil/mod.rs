@@ -1,5 +1,6 @@
-//! **FedCIL** (Qi, Zhao, Li: "Better Generative Replay for Continual Federated Learning", ICLR 2023): clients train a
-//! GAN whose discriminator is the classifier, and replay classes of earlier tasks from its generator.
+//! **FedCIL** (Qi, Zhao, Li: "Better Generative Replay for Continual Federated Learning", ICLR 2023).
+//!
+//! Clients train a GAN whose discriminator is the classifier, and replay classes of earlier tasks from its generator.
 //!
 //! ```text
 //! D(x) = (r, p)  logit of being real, and class probabilities; G(z, c) an image of class c
@@ -13,29 +14,31 @@
 //!          their generators of the last task, labels drawn uniformly among those present     (fine_tuning)
 //! ```
 //! `G_s` is the generator that the server sent, `a` is of all classes seen. In a client's first task `x~` and its
-//! weight are missing. The backbone of a scenario trains nothing and answers nothing: it says how large images are, and
-//! `backbone.kind = "pixels"` will do.
+//! weight are missing. The backbone of the scenario is neither trained nor used for predictions; it only determines the
+//! size of images, so `backbone.kind = "pixels"` suffices.
 //!
 //! # Release and paper
 //! Defaults are those of the release (daiqing98/FedCIL) on CIFAR-10.
 //!
-//! * It multiplies `k1`, `k2` and `k3`, the paper's consistency, by 0. Keys have their weights; values of the paper are
-//!   not in its code. Its passes for them run all the same and move the running moments of a client's discriminator;
-//!   here a weight of 0 saves them, and real images pass once, with one mask of dropout. Neither side of a divergence is detached, and the terms begin in the second round of a task.
-//! * It reads all clients' generators, current and last, out of their memory. Here the server takes the current one
-//!   from the upload, and keeps what each client uploaded in its last round of an earlier task: that is the client's
-//!   last generator, so that nothing more travels.
-//! * All of its clients get the model in every round and take part in every task. Here a client's last generator is the
-//!   one that it trained itself, and its classes are those on which it trained; a client that was not drawn before
-//!   replays nothing. With `last_generator = "server"` every client is sent the server's instead, as an asset.
-//! * The class overwrites the first numbers of the noise, so that 100 classes leave 10 of 110 numbers. As many classes
-//!   as numbers are refused.
-//! * It averages parameters without running moments and evaluates clients' own networks, whose moments are their own.
-//!   Here the server answers, and running moments of the discriminator travel and are averaged. Generators, also the
-//!   one of the server, normalize by their batch, so that they have no running moments; in `k1` to `k3` the release's
-//!   has.
-//! * Its discriminator for MNIST declares three batch norms that it does not use; they are left out.
-//! * `log` of a probability is taken of logits, which is finite.
+//! * The release multiplies `k1`, `k2` and `k3`, the paper's consistency, by 0. Here keys set these weights; the
+//!   paper's values are not in its code. The release computes the terms nevertheless, which changes the running moments
+//!   of a client's discriminator; here terms of weight 0 are not computed, and real images pass once, with one mask of
+//!   dropout. Neither side of a divergence is detached, and the terms begin in the second round of a task.
+//! * The release reads all clients' generators, current and last, out of their memory. Here the server takes the
+//!   current one from the upload, and keeps the upload of each client's last round of an earlier task: that is the
+//!   client's last generator, so nothing more is sent.
+//! * All clients of the release get the model in every round and take part in every task. Here a client's last
+//!   generator is the one that it trained itself, and its classes are those on which it trained; a client that was not
+//!   drawn before replays nothing. With `last_generator = "server"` every client is sent the server's instead, as an
+//!   asset.
+//! * The class overwrites the first entries of the noise, so that 100 classes leave 10 of 110 entries. A scenario with
+//!   as many classes as entries is refused.
+//! * The release averages parameters without running moments and evaluates clients' own networks, with their own
+//!   moments. Here the server's model is evaluated, and running moments of the discriminator are sent and averaged.
+//!   Generators, also the one of the server, normalize by their batch, so that they have no running moments; in `k1` to
+//!   `k3` the release's generator uses its running moments.
+//! * The release's discriminator for MNIST declares three batch norms that it does not use; they are left out.
+//! * The logarithm of a probability is computed from logits, so it is finite.
 //! * Its data loader drops the last incomplete batch.
 
 mod client;
@@ -112,7 +115,7 @@ impl ModelAdaptation for FedCil {
         0.0
     }
 
-    /// Returns the cost of a pass by which work is counted, and of an answer of the discriminator.
+    /// Returns the cost of a pass, the unit of work, and of a prediction by the discriminator.
     fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
         let inference = self.config(model).discriminator_multiplications();
         SampleCost { inference, ..SampleCost::whole(model) }
@@ -130,10 +133,10 @@ impl ModelAdaptation for FedCil {
 }
 
 impl FedCil {
-    /// Returns the multiplications of a step of both networks.
+    /// Returns the multiplications of a step of both networks, for `images` images.
     ///
-    /// A discriminator's step is three passes of every image and of as many generated ones, twice where replayed images
-    /// are there; the generator's is three passes of itself and two of the discriminator.
+    /// The discriminator's step takes a forward and a backward pass (3 passes) of every image and of as many generated
+    /// ones, twice with replayed images. The generator's takes 3 passes of itself and 2 of the discriminator.
     fn step_multiplications(&self, model: &ModelFacts, images: f64, replays: bool) -> f64 {
         let config = self.config(model);
         let (generator, discriminator) =
@@ -143,7 +146,7 @@ impl FedCil {
         images * (own + 3.0 * generator + 2.0 * discriminator)
     }
 
-    /// Returns the multiplications of the agreement with the server's generator.
+    /// Returns the multiplications of the consistency terms, for `images` images.
     fn agreement_multiplications(&self, model: &ModelFacts, images: f64) -> f64 {
         let ConsistencySettings { real, generated, labels } = self.consistency;
         let passes = [real > 0.0, generated > 0.0 || labels > 0.0, generated > 0.0];
@@ -169,7 +172,7 @@ impl LocalUpdate<FedCilState> for FedCil {
         1
     }
 
-    /// Returns the work of all steps; clients are taken to have trained in an earlier task.
+    /// Returns the work of all steps; from the second task on, all clients are assumed to replay.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, participant, round, samples, plan } = *load;
         let plan = &self.plan(plan);
@@ -240,7 +243,7 @@ impl ServerUpdate<FedCilMemory> for FedCil {
         Ok(())
     }
 
-    /// Returns images of the averaged generator, of every class in turn.
+    /// Returns images of the averaged generator, cycling through all classes.
     fn generated_images(
         &self,
         model: &ModelFacts,
@@ -254,7 +257,7 @@ impl ServerUpdate<FedCilMemory> for FedCil {
         GeneratedImages::normalized(&generator.images(&noise)?, normalization).map(Some)
     }
 
-    /// Returns the work of the training after a round: images of every client's generators, and steps.
+    /// Returns the work of fine-tuning after a round: images of all clients' generators, and steps.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         if updates == 0 || !self.fine_tunes() {
             return 0.0;
@@ -266,7 +269,7 @@ impl ServerUpdate<FedCilMemory> for FedCil {
         model.passes(made + self.step_multiplications(model, images, replays))
     }
 
-    /// Returns the bytes of generators and moments besides both networks.
+    /// Returns the bytes of both networks, of stored generators and of moments.
     fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let config = self.config(model);
         let numbers = |shapes: Vec<(String, Vec<usize>)>| {

@@ -1,4 +1,4 @@
-//! Moments of the optimizers of both networks, by the names of their variables.
+//! Moments of the optimizers of both networks, by names of variables.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use crate::learning::optimizer::{Moments, OptimizerState};
 use crate::learning::{LearningError, Optimizer, OptimizerConfig};
 use crate::model::{AcGan, Parameter, ParameterSet, Variables};
 
-/// Names of the sets of moments.
+/// Name of the set of first moments; the next is that of second moments.
 const FIRST: &str = "moments.first";
 const SECOND: &str = "moments.second";
 
-/// Moments of both optimizers, which take as many steps.
+/// Moments of both optimizers, which have taken equally many steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NetworkMoments {
     steps: u64,
@@ -25,18 +25,18 @@ pub(super) struct GanOptimizers {
 }
 
 impl NetworkMoments {
-    /// Returns the number of steps that they are of.
+    /// Returns the number of steps that the optimizers have taken.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Returns the moments among sets.
+    /// Returns the moments stored in `sets`; empty ones if there are none.
     pub fn from_sets(steps: u64, sets: &BTreeMap<String, ParameterSet>) -> NetworkMoments {
         let set = |name: &str| sets.get(name).cloned().unwrap_or_default();
         NetworkMoments { steps, first: set(FIRST), second: set(SECOND) }
     }
 
-    /// Puts the moments among sets.
+    /// Stores the moments in `sets`; empty ones are removed.
     pub fn into_sets(self, sets: &mut BTreeMap<String, ParameterSet>) {
         for (name, set) in [(FIRST, self.first), (SECOND, self.second)] {
             match set.is_empty() {
@@ -46,10 +46,10 @@ impl NetworkMoments {
         }
     }
 
-    /// Returns optimizers that go on from here.
+    /// Returns optimizers of both networks that continue with these moments.
     ///
     /// # Errors
-    /// Moments of other networks.
+    /// When the moments do not fit the networks.
     pub fn optimizers(
         &self,
         rule: &OptimizerConfig,
@@ -81,10 +81,10 @@ impl NetworkMoments {
         OptimizerState { steps: self.steps, moments: moments.collect() }
     }
 
-    /// Returns the moments as optimizers of these networks leave them.
+    /// Returns the moments of these optimizers of the networks `gan`.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns the errors of the device.
     pub fn of(optimizers: GanOptimizers, gan: &AcGan) -> Result<NetworkMoments, LearningError> {
         let mut all = NetworkMoments::default();
         let GanOptimizers { discriminator, generator } = optimizers;

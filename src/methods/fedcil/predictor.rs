@@ -1,4 +1,4 @@
-//! Answers by the class head of a discriminator.
+//! Predictions by the class head of a discriminator.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use crate::model::{AcDiscriminator, AcGanConfig, ParameterSet};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
-/// A discriminator that classifies, by running moments and without dropout.
+/// Discriminator as a classifier, with running moments and without dropout.
 pub(super) struct DiscriminatorModel {
     config: AcGanConfig,
     network: AcDiscriminator,
@@ -15,7 +15,7 @@ pub(super) struct DiscriminatorModel {
 }
 
 impl DiscriminatorModel {
-    /// Returns the model of these parameters.
+    /// Creates the model from the parameters of a discriminator.
     pub fn new(
         config: AcGanConfig,
         parameters: &ParameterSet,

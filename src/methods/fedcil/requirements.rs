@@ -5,7 +5,7 @@ use crate::methods::averaging::Requirement;
 use crate::model::GanForm;
 use crate::scenario::{DataSource, Normalize, RequirementError, Scenario};
 
-/// Smallest side of an image of the small form, which is halved three times by windows of 4.
+/// Smallest image side for the form `mnist`, which halves images three times by windows of 4.
 const SMALLEST: u32 = 8;
 
 impl FedCil {
@@ -23,7 +23,7 @@ impl FedCil {
         requirements
     }
 
-    /// Requires more numbers of noise than there are classes.
+    /// Requires noise that is wider than the number of classes.
     fn noise_for_classes(&self) -> Requirement {
         let noise = self.noise;
         let violation = move |scenario: &Scenario| {
@@ -40,7 +40,7 @@ impl FedCil {
         Requirement::new(violation).summarized("noise that is wider than there are classes")
     }
 
-    /// Requires images that can be halved three times.
+    /// Requires images that the form `mnist` can halve three times.
     fn sides(&self) -> Requirement {
         let form = self.gan;
         Requirement::new(move |scenario| {
@@ -55,7 +55,7 @@ impl FedCil {
     }
 }
 
-/// Requires images of values from -1 to 1, as a generator makes them.
+/// Requires images with values from -1 to 1, as a generator makes them.
 fn images() -> Requirement {
     let violation = |scenario: &Scenario| {
         let source = &scenario.data.source;

@@ -1,4 +1,4 @@
-//! State of a client: its generators, the classes it trained, and moments of its optimizers.
+//! State of a client: its generators, the classes on which it trained, and moments of its optimizers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::policy::ClientState;
 use crate::quantity::TaskId;
 use crate::wire::Saved;
 
-/// Generator as the client trained it last, and as it did in an earlier task.
+/// Name of the set of the generator trained last; the next is that of an earlier task.
 const OWN: &str = "own";
 const LAST: &str = "last";
 
@@ -18,7 +18,7 @@ const LAST: &str = "last";
 pub struct FedCilState {
     /// Latest task that the client trained.
     task: Option<TaskId>,
-    /// Head rows of the classes of that task on which it trained.
+    /// Head rows of the classes of the latest task on which it trained.
     current: BTreeSet<u32>,
     /// Head rows of the classes of earlier tasks on which it trained.
     past: BTreeSet<u32>,
@@ -29,9 +29,9 @@ pub struct FedCilState {
 impl ClientState for FedCilState {}
 
 impl FedCilState {
-    /// Begins a round of a task with samples of these head rows.
+    /// Begins a round of a task, with samples of the head rows `rows`.
     ///
-    /// In a new task the generator trained last becomes the one that replays.
+    /// In a new task the generator that the client trained last becomes the one that replays.
     pub(super) fn enter(&mut self, task: TaskId, rows: BTreeSet<u32>, span: MomentSpan) {
         let is_new = self.task.replace(task) != Some(task);
         if is_new {
@@ -48,12 +48,12 @@ impl FedCilState {
         }
     }
 
-    /// Returns the head rows of the task's classes.
+    /// Returns the head rows of the classes of the latest task on which the client trained.
     pub(super) fn current(&self) -> &BTreeSet<u32> {
         &self.current
     }
 
-    /// Returns the head rows of earlier tasks' classes.
+    /// Returns the head rows of the classes of earlier tasks on which the client trained.
     pub(super) fn past(&self) -> &BTreeSet<u32> {
         &self.past
     }
@@ -63,17 +63,17 @@ impl FedCilState {
         self.sets.get(LAST)
     }
 
-    /// Keeps the generator as a round leaves it.
+    /// Stores the generator at the end of a round.
     pub(super) fn keep(&mut self, generator: ParameterSet) {
         self.sets.insert(OWN.to_owned(), generator);
     }
 
-    /// Returns the moments, empty where the optimizers begin.
+    /// Returns the moments of the optimizers; empty before their first step.
     pub(super) fn moments(&self) -> NetworkMoments {
         NetworkMoments::from_sets(self.steps, &self.sets)
     }
 
-    /// Keeps moments as a round leaves them.
+    /// Stores the moments at the end of a round.
     pub(super) fn keep_moments(&mut self, moments: NetworkMoments) {
         self.steps = moments.steps();
         moments.into_sets(&mut self.sets);
@@ -92,7 +92,7 @@ mod tests {
         [("generator.fc.bias", one)].into_iter().collect()
     }
 
-    /// FedCIL card, invariant 4: within a task the generator that replays is the same.
+    /// FedCIL card, invariant 4: the generator that replays does not change within a task.
     #[test]
     fn a_generator_replays_from_the_next_task_on() {
         let mut state = FedCilState::default();
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(round(0, &[1], 2.0), (None, vec![]));
         assert_eq!(round(1, &[2], 3.0), (Some(set(2.0)), vec![0, 1]));
         assert_eq!(round(1, &[2], 4.0), (Some(set(2.0)), vec![0, 1]));
-        // The third task passed without this client.
+        // The client did not take part in the third task.
         assert_eq!(round(3, &[6], 5.0), (Some(set(4.0)), vec![0, 1, 2]));
         assert_eq!(state.current().iter().copied().collect::<Vec<_>>(), [6]);
         let saved = state.save();

@@ -1,4 +1,4 @@
-//! A step of both networks, which clients and server take alike.
+//! Training step of generator and discriminator, the same for clients and server.
 
 use candle_core::{Device, Tensor};
 
@@ -9,7 +9,7 @@ use crate::model::{AcGan, AcGanConfig, AcGenerator, GanAnswer, GanDropout, MaskP
 use crate::numerics::streams::{Domain, StreamKey};
 use rand::Rng;
 
-/// Passes of the discriminator in a step, each with other masks.
+/// Indices of the discriminator's passes in a step, each with other dropout masks.
 const REAL: usize = 0;
 const GENERATED: usize = 1;
 const REPLAYED: usize = 2;
@@ -17,7 +17,7 @@ const GENERATED_AGAIN: usize = 3;
 const GENERATOR: usize = 4;
 const CONSISTENT: usize = 5;
 
-/// Agreement with the server's generator.
+/// Consistency with the server's generator.
 pub(super) struct Consistency<'a> {
     /// Generator that the server sent.
     pub generator: &'a AcGenerator,
@@ -26,7 +26,7 @@ pub(super) struct Consistency<'a> {
     pub weights: ConsistencyWeights,
 }
 
-/// Steps of both networks.
+/// Losses of both networks in the steps of a training.
 pub(super) struct GanSteps<'a> {
     pub config: AcGanConfig,
     pub gan: &'a AcGan,
@@ -35,23 +35,23 @@ pub(super) struct GanSteps<'a> {
     pub dropout: f64,
     /// Weight of the current task's images in the discriminator's loss.
     pub new_weight: f64,
-    /// Head rows of the classes that the generator draws: those seen so far.
+    /// Head rows of the classes of which the generator makes images: those seen so far.
     pub classes: &'a [u32],
-    /// Address of everything drawn here.
+    /// Key of all random streams of the training.
     pub key: StreamKey,
     pub consistency: Option<Consistency<'a>>,
 }
 
-/// Returns labels drawn uniformly among these head rows.
+/// Returns `count` labels drawn uniformly among the head rows `classes`.
 pub(super) fn drawn_labels(classes: &[u32], count: usize, key: StreamKey) -> Vec<u32> {
     let mut rng = key.rng();
     (0..count).map(|_| classes[rng.random_range(0..classes.len() as u32) as usize]).collect()
 }
 
-/// Returns images of drawn labels, without gradients.
+/// Returns generated images of randomly drawn labels, without gradients.
 ///
 /// # Errors
-/// What the network reports.
+/// Returns the errors of the generator.
 pub(super) fn drawn_images(
     (config, generator): (&AcGanConfig, &AcGenerator),
     (classes, count): (&[u32], usize),
@@ -65,9 +65,9 @@ pub(super) fn drawn_images(
 }
 
 impl FedCil {
-    /// Returns steps of these networks without agreement with the server's generator.
+    /// Returns the losses of these networks without consistency terms.
     ///
-    /// `classes` are the head rows that the generator draws, `key` is the address of all draws.
+    /// `classes` are the head rows of generated images, `key` is that of all random streams.
     pub(super) fn gan_steps<'a>(
         &self,
         (config, gan): (AcGanConfig, &'a AcGan),
@@ -101,7 +101,7 @@ impl GanSteps<'_> {
         drawn_images((&self.config, generator), of, (self.key, &purpose), self.device)
     }
 
-    /// Returns the discriminator's loss of these images and of as many generated ones.
+    /// Returns the discriminator's loss of these images as real ones and of as many generated ones.
     fn branch(
         &self,
         real: &LabeledImages,
@@ -116,10 +116,10 @@ impl GanSteps<'_> {
         Ok((loss, seen))
     }
 
-    /// Returns the discriminator's loss of a step, of the current task's images and replayed ones.
+    /// Returns the discriminator's loss on images of the current task and replayed ones, a scalar.
     ///
     /// # Errors
-    /// What the networks report.
+    /// Returns the errors of the networks.
     pub fn discriminator_loss(
         &self,
         step: u64,
@@ -140,7 +140,7 @@ impl GanSteps<'_> {
         }
     }
 
-    /// Returns the weighted terms of the agreement with the server's generator.
+    /// Returns the weighted sum of the consistency terms, a scalar.
     fn agreement(
         &self,
         consistency: &Consistency<'_>,
@@ -180,10 +180,10 @@ impl GanSteps<'_> {
         Ok(sum)
     }
 
-    /// Returns the generator's loss of a step, of this number of images, by the discriminator as it is now.
+    /// Returns the generator's loss for `count` images, judged by the current discriminator.
     ///
     /// # Errors
-    /// What the networks report.
+    /// Returns the errors of the networks.
     pub fn generator_loss(&self, step: u64, count: usize) -> Result<Tensor, LearningError> {
         let key = |what: &str| self.key.named(&format!("{what}/generator.{step}"));
         let labels = drawn_labels(self.classes, count, key("labels"));
@@ -224,7 +224,7 @@ mod tests {
         LabeledImages { images: draw(name, (labels.len(), 1, 8, 8)), labels: labels.to_vec() }
     }
 
-    /// Returns steps as a method with this dropout and weight takes them, without a server's generator.
+    /// Returns the losses of a method with dropout and weight 0.5, without consistency terms.
     fn steps_of<'a>(gan: &'a AcGan, classes: &'a [u32]) -> GanSteps<'a> {
         let method = FedCil { dropout: 0.5, new_weight: 0.5, ..FedCil::default() };
         method.gan_steps((config(), gan), classes, key(), &Device::Cpu)
@@ -234,7 +234,7 @@ mod tests {
         f64::from(tensor.to_scalar::<f32>().unwrap())
     }
 
-    /// Loss of a step of new networks, so that running moments do not matter.
+    /// Returns the discriminator's loss in a step of new networks, so that running moments do not matter.
     fn loss(new_weight: f64, replayed: Option<&LabeledImages>, weights: Option<[f64; 3]>) -> f64 {
         let gan = AcGan::trainable(config(), &set(1), &Device::Cpu).unwrap();
         let sent = AcGenerator::frozen(config(), &set(2), &Device::Cpu).unwrap();
@@ -248,7 +248,7 @@ mod tests {
         value(&steps.discriminator_loss(3, &batch("new", &[2, 2, 0]), replayed).unwrap())
     }
 
-    /// FedCIL card, section 5: the parts have the weights `w` and `1 - w`, and without replay none.
+    /// FedCIL card, section 5: both parts have the weights `w` and `1 - w`; without replay there are no weights.
     #[test]
     fn replay_and_new_images_share_the_weight() {
         let old = batch("old", &[0, 0, 2]);
@@ -258,7 +258,7 @@ mod tests {
         assert!((loss(0.3, None, None) - one).abs() < 1e-6, "the first task weighs alone");
     }
 
-    /// Each weight scales its own term; K3 is the cross-entropy of the server's images.
+    /// Each weight scales one term; K3 is the cross-entropy of the server's images.
     #[test]
     fn terms_of_agreement_add_up() {
         let plain = loss(0.5, None, None);
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(term([0.0; 3]), 0.0);
     }
 
-    /// FedCIL card, section 5: the terms of K1, K2 and K3 by hand, of a discriminator without dropout.
+    /// FedCIL card, section 5: K1, K2 and K3 of a discriminator without dropout equal those computed by hand.
     #[test]
     fn terms_of_agreement_are_those_of_the_release() {
         let gan = AcGan::trainable(config(), &set(1), &Device::Cpu).unwrap();
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// A generator's step has no gradient of the discriminator, a discriminator's none of the generator.
+    /// A step of the generator leaves no gradient in the discriminator, and the other way around.
     #[test]
     fn each_network_steps_alone() {
         let gan = AcGan::trainable(config(), &set(1), &Device::Cpu).unwrap();
@@ -319,7 +319,7 @@ mod tests {
         assert!(gan.generator.vars().iter().all(|var| discriminator.get(var).is_none()));
     }
 
-    /// The generator wants to be taken for real: its loss is the discriminator's of real images.
+    /// The generator's loss is that of the discriminator for real images.
     #[test]
     fn a_generator_is_to_be_taken_for_real() {
         let gan = AcGan::trainable(config(), &set(1), &Device::Cpu).unwrap();

@@ -1,4 +1,4 @@
-//! State of a client: samples of the tasks that it has held, chosen by their frozen features.
+//! Choice of a client's exemplars by their frozen features, and their number.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use crate::methods::held::HeldSamples;
 use crate::policy::{PolicyError, RunContext};
 use crate::quantity::TaskId;
 
-/// Chooses exemplars of every task that a member has held and not chosen from yet: of those it missed, and of
-/// the current one, whose choice does not depend on what will be trained on it.
+/// Chooses exemplars of every task that a member has held, if none are chosen yet.
+///
+/// These are tasks that it missed and the current one; the choice does not depend on training.
 pub(super) fn herd(
     config: &FedHaf,
     member: &mut PackClient<'_, HeldSamples>,
@@ -39,7 +40,7 @@ pub(super) fn herd(
     Ok(())
 }
 
-/// Returns the number of samples kept of a shard of `samples` that are of `classes` in equal numbers.
+/// Returns the number of exemplars of a shard with `samples` samples, spread evenly over `classes`.
 pub(super) fn kept_of(samples: usize, classes: usize, share: f64) -> usize {
     let (each, more) = (samples / classes.max(1), samples % classes.max(1));
     more * kept(each + 1, share) + (classes - more) * kept(each, share)
@@ -49,7 +50,7 @@ pub(super) fn kept_of(samples: usize, classes: usize, share: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// Of each class a whole sample at least, where there is one.
+    /// At least one sample is kept of each class that has any.
     #[test]
     fn what_is_kept_is_counted_class_by_class() {
         for (samples, classes, share, all) in [

@@ -1,4 +1,4 @@
-//! Frozen features of batches and shards, and the model that answers from them.
+//! Frozen features of batches and shards, and the model that predicts from them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::model::{Backbone, ByBatch, FrozenPart, ParameterSet, Trains, of_modul
 use crate::policy::{PolicyError, Predictor, RunContext, Scope, parameter_sections};
 use crate::wire::Body;
 
-/// Returns `phi`: frozen features `(b, d)` of a batch of samples, or of their features.
+/// Returns the frozen features `phi`, `(b, d)`, of a batch of images or of stored features.
 pub(super) fn frozen_features(
     backbone: &Backbone,
     batch: &Batch,
@@ -26,7 +26,7 @@ pub(super) fn frozen_features(
     }
 }
 
-/// Returns the frozen features of a shard in its order, row-major, and the head row of each sample.
+/// Returns the frozen features of a shard in its order, row-major, and the head rows of its samples.
 pub(super) fn shard_features(
     ctx: &RunContext,
     shard: &Shard,
@@ -42,7 +42,7 @@ pub(super) fn shard_features(
     Ok((features, labels))
 }
 
-/// Module and head on the frozen extractor, answering.
+/// Module and head on the frozen extractor, for predictions.
 pub(super) struct FedHafModel {
     backbone: Arc<Backbone>,
     network: FedHafNetwork,
@@ -51,7 +51,7 @@ pub(super) struct FedHafModel {
 }
 
 impl FedHafModel {
-    /// All rows that the parameters hold.
+    /// Creates the model from all `rows` head rows of the parameters.
     pub fn new(
         backbone: &Arc<Backbone>,
         shape: NetworkShape,

@@ -38,7 +38,7 @@ pub enum Squares {
     Sum,
 }
 
-/// A batch as the losses see it.
+/// Batch of new samples and exemplars, as the losses need it.
 pub(super) struct LossBatch<'a> {
     /// Frozen features `(b, d)`.
     pub features: &'a Tensor,
@@ -53,7 +53,7 @@ impl LossBatch<'_> {
         label as usize >= self.rows.start
     }
 
-    /// Returns the places in the batch of new samples, or of exemplars.
+    /// Returns the indices of the new samples in the batch, or of the exemplars.
     fn places(&self, new: bool) -> Vec<u32> {
         let of =
             |(place, label): (usize, &u32)| (self.is_new(*label) == new).then_some(place as u32);
@@ -69,12 +69,12 @@ fn select(x: &Tensor, places: &[u32]) -> Result<Tensor> {
     x.index_select(&Tensor::new(places, x.device())?, 0)
 }
 
-/// Returns zero that still depends on `of`; a product with zero is cut out of candle's graph.
+/// Returns a zero whose graph contains `of`; candle drops products with zero from its graph.
 fn zero(of: &Tensor) -> Result<Tensor> {
     ops::sum_all(&of.sub(of)?)
 }
 
-/// Returns the loss of the head: cross-entropy, and distillation from `previous`.
+/// Returns the loss of the head, a scalar: cross-entropy, and distillation from `previous`.
 pub(super) fn of_head(
     config: &FedHaf,
     logits: &Tensor,
@@ -100,8 +100,9 @@ pub(super) fn of_head(
     Ok(loss)
 }
 
-/// Returns the previous model's outputs for the exemplars. If it normalizes by batch moments, these are of the whole
-/// batch, as for the model that trains.
+/// Returns the previous model's outputs for the exemplars at the indices `old`.
+///
+/// If it normalizes by batch moments, they are those of the whole batch, as for the model that trains.
 fn before(
     previous: &FedHafNetwork,
     seen: &LossBatch<'_>,
@@ -114,7 +115,7 @@ fn before(
     }
 }
 
-/// Returns the cross-entropy of the new samples, and of exemplars where they take part.
+/// Returns the cross-entropy of the new samples and, with `exemplars_in_ce`, of the exemplars.
 fn cross_entropy(config: &FedHaf, logits: &Tensor, seen: &LossBatch<'_>) -> Result<Tensor> {
     let all = 0..seen.rows.end;
     let columns = match config.supervision {
@@ -138,7 +139,7 @@ fn cross_entropy(config: &FedHaf, logits: &Tensor, seen: &LossBatch<'_>) -> Resu
     Ok(loss)
 }
 
-/// Returns the loss of the module: distillation from `previous`, and balance.
+/// Returns the loss of the module, a scalar: distillation from `previous`, and balance of norms.
 pub(super) fn of_module(
     config: &FedHaf,
     adjusted: &Tensor,
@@ -166,11 +167,12 @@ pub(super) fn of_module(
     Ok(loss)
 }
 
-/// Keeps the slope of a root finite at a feature of zeros.
+/// Constant that keeps the slope of the square root finite for features of zeros.
 const SMALLEST: f64 = 1e-12;
 
-/// Returns the weight of each sample's norm in the gap between new and old classes. It is `1 / (samples of its class x
-/// classes of its side)`, negative for old classes; `None` if a side has no sample.
+/// Returns the weight of each sample's norm in the gap between new and old classes, `(b)`.
+///
+/// It is `1 / (samples of its class x classes of its side)`, negative for old classes; `None` if a side has no sample.
 fn balance(seen: &LossBatch<'_>) -> Option<Vec<f32>> {
     let mut samples: BTreeMap<u32, usize> = BTreeMap::new();
     seen.labels.iter().for_each(|label| *samples.entry(*label).or_default() += 1);
@@ -183,17 +185,17 @@ fn balance(seen: &LossBatch<'_>) -> Option<Vec<f32>> {
     (new > 0 && old > 0).then(|| seen.labels.iter().map(share).collect())
 }
 
-/// One forward pass and the losses that are asked for.
+/// Losses of head and module in a stage.
 pub(super) struct FedHafObjective<'a> {
     pub config: &'a FedHaf,
     pub network: &'a FedHafNetwork,
     pub previous: Option<&'a FedHafNetwork>,
-    /// True if the losses of the head count, and if those of the module count.
+    /// True if the head's losses are included, and if the module's are.
     pub parts: (bool, bool),
 }
 
 impl FedHafObjective<'_> {
-    /// Returns the loss of a batch.
+    /// Runs a forward pass and returns the loss of a batch, a scalar.
     pub fn loss(&self, seen: &LossBatch<'_>, drops: Drops) -> Result<Tensor> {
         let adjusted = self.network.adjust(seen.features, Some(drops))?;
         let (head, module) = self.parts;

@@ -1,5 +1,7 @@
-//! **FedHAF**, federated hierarchical anti-forgetting: a frozen extractor `phi`, a small module `g` that adjusts
-//! its features, and a head `h`. Clients keep a few samples of every class they have held.
+//! **FedHAF**, federated hierarchical anti-forgetting: distillation of a feature module and a head.
+//!
+//! A small module `g` adjusts the features of a frozen extractor `phi` for the head `h`. Clients keep a few samples of
+//! every class they have held.
 //!
 //! ```text
 //! client   exemplars: of every class the samples nearest to its mean of phi   (exemplars)
@@ -10,22 +12,21 @@
 //! server   g, h  <- mean weighted by n_m, running statistics included
 //!          end of a task: (g, h) becomes the previous model, an asset
 //! ```
-//! In the first task there is nothing to distill, and `g` and `h` learn from the cross-entropy together: the paper
-//! says nothing of it, and stage 2 alone would leave `g` at its random start. Exemplars are chosen when the server
-//! next speaks to a client, from features that never change, so the time does not matter.
+//! In the first task there is nothing to distill, and `g` and `h` train together on the cross-entropy: the paper does
+//! not mention it, but stage 2 alone would leave `g` at its random start. Exemplars are chosen when the client next
+//! gets a download, from features that never change, so the time does not matter.
 //!
 //! Three readings of the paper decide how much it learns, and each is a key:
-//! * `exemplars_in_ce`: equation 4 sums over new samples, algorithm 1 and section 3.3 train the head on exemplars,
+//! * `exemplars_in_ce`: equation 4 sums over new samples, but algorithm 1 and section 3.3 train the head on exemplars,
 //!   too. Without them the outputs of two tasks are never compared;
-//! * `squares`: equations 2 and 3 sum squares over the 256 entries of a feature. By settled moments a step of that
-//!   size, at the paper's rate of 0.02, is beyond what is stable by an estimate of the curvature; by the moments of
-//!   batches it is stable;
-//! * `batch_norm`: by the moments of small mixed batches a module that trains differs from the one that answers.
+//! * `squares`: equations 2 and 3 sum squares over the 256 entries of a feature. With running moments a step of that
+//!   size, at the paper's rate of 0.02, is unstable by an estimate of the curvature; with batch moments it is stable;
+//! * `batch_norm`: with the moments of small mixed batches a module in training differs from the one that predicts.
 //!
-//! But for dropout, which only the student has, a model learns nothing from itself (invariant 2 of any distillation) if
-//! both sides normalize alike: the previous model goes by the moments of the batch wherever the one that trains does,
-//! unless `teacher_batch_norm` says otherwise. The study of FedHAF has what each of these is worth, and what is left
-//! without a second stage.
+//! Except for dropout, which only the student has, a model learns nothing from itself (invariant 2 of any distillation)
+//! if both sides normalize the same way: the previous model uses batch moments wherever the model in training does,
+//! unless `teacher_batch_norm` is set. The study of FedHAF shows the effect of each key, and of leaving out the second
+//! stage.
 
 mod exemplars;
 mod features;
@@ -147,7 +148,7 @@ impl FedHaf {
         }
     }
 
-    /// Returns the module and head for a model of these dimensions.
+    /// Returns the shape of module and head for a model of these dimensions.
     pub fn shape(&self, model: &ModelFacts) -> NetworkShape {
         let module = ModuleShape {
             hidden: self.module_hidden as usize,
@@ -162,7 +163,7 @@ impl FedHaf {
         }
     }
 
-    /// Chooses exemplars, then trains stage after stage.
+    /// Chooses exemplars, then trains all stages.
     fn train(
         &self,
         shape: &NetworkShape,
@@ -202,7 +203,7 @@ impl FedHaf {
     }
 }
 
-/// Returns the samples of the task and the exemplars of earlier ones, ascending.
+/// Returns the samples of the task and the exemplars of earlier ones, in ascending order.
 fn joined(shard: &Shard, old: &[u32]) -> Shard {
     let mut all = [shard, old].concat();
     all.sort_unstable();
@@ -216,7 +217,7 @@ impl AveragingMethod for FedHaf {
     fn parts(&self) -> Parts<'_, HeldSamples, ()> {
         let averaging = AveragingConfig { weights: self.client_weighting, head: self.head_form };
         Parts {
-            // Rows of old classes, too: exemplars move them.
+            // Exemplars train rows of old classes, too.
             trains: TrainedRows::Seen,
             local: self,
             previous_model: Some(PreviousModel { role: None, reinitializes: self.reinitialize }),
@@ -266,7 +267,9 @@ impl LocalUpdate<HeldSamples> for FedHaf {
         1
     }
 
-    /// Takes a client's earlier tasks to have been as large as this one: what it keeps is its own.
+    /// Returns the passes of all stages, as if the client's earlier tasks had been as large as this one.
+    ///
+    /// The exemplars it really has are known only to the client.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { participant, samples, plan, .. } = *load;
         let (task, classes) = (participant.view.task.index(), participant.view.rows.len());
@@ -274,7 +277,7 @@ impl LocalUpdate<HeldSamples> for FedHaf {
         TrainingPart::work(self, task > 0, (samples, exemplars), plan.epochs)
     }
 
-    /// Exemplars are kept by clients that come back.
+    /// Requires that clients with exemplars return.
     fn requirements(&self) -> Vec<Requirement> {
         let why = "FedHAF's clients keep exemplars, but fresh clients never come back";
         let returning = || Requirement::returning_clients(why, Some("`method.retention = 0.0`"));

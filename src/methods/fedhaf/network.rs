@@ -12,7 +12,7 @@ use crate::model::{
     Variables, ops,
 };
 
-/// Module, hidden layer and rows of the head.
+/// Module, hidden layer and head rows over frozen features.
 #[derive(Clone, Debug)]
 pub(super) struct FedHafNetwork {
     below: Adjustment,
@@ -24,10 +24,12 @@ pub(super) struct FedHafNetwork {
 }
 
 impl FedHafNetwork {
-    /// Creates a network of `received` with fresh variables for the parts in `trains`. The head answers for `rows`.
+    /// Creates a network of the `received` parameters, with new variables for the parts in `trains`.
+    ///
+    /// Its head has the rows `rows`.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// When a parameter is missing or has another shape.
     pub fn new(
         shape: &NetworkShape,
         received: &ParameterSet,
@@ -63,7 +65,7 @@ impl FedHafNetwork {
         self.variables.iter().map(|(_, var)| var.clone()).collect()
     }
 
-    /// Returns the head rows it answers for.
+    /// Returns the head rows of its outputs.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
@@ -73,7 +75,7 @@ impl FedHafNetwork {
         self.by_batch.any()
     }
 
-    /// Returns `g`: frozen features `(b, d)` to adjusted ones `(b, 256)`.
+    /// Returns the module's output `g`: `(b, width)` adjusted features for frozen ones `(b, d)`.
     ///
     /// # Errors
     /// When the features do not fit.
@@ -81,7 +83,7 @@ impl FedHafNetwork {
         self.below.adjust(features, drops)
     }
 
-    /// Returns `h`: adjusted features `(b, 256)` to logits `(b, rows)`.
+    /// Returns the head's output `h`: logits `(b, rows)` for adjusted features `(b, width)`.
     ///
     /// # Errors
     /// When the features do not fit.
@@ -90,10 +92,10 @@ impl FedHafNetwork {
         ops::linear(&self.below.hidden(adjusted, drops)?, weight, Some(bias))
     }
 
-    /// Returns everything received, with what trained and its running statistics as they are now.
+    /// Returns all received parameters, with trained ones and running statistics at their current values.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns the errors of the device.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let mut own = head_rows(&self.received, self.rows.clone())?;
         for (name, variable) in &self.variables {

@@ -24,18 +24,19 @@ pub enum Stages {
     One,
 }
 
-/// One stage of a client's training.
+/// Stage of a client's training.
 pub(super) struct TrainingPart {
     trains: Trains,
-    /// True if the losses of the head count, and if those of the module count.
+    /// True if the head's losses are included, and if the module's are.
     pub parts: (bool, bool),
     epochs: u32,
 }
 
 impl TrainingPart {
-    /// In the first task module and head learn together from the cross-entropy.
+    /// Returns the stages of a client's training.
     ///
-    /// Nothing else trains the module then. Later it learns from exemplars only: without any it stays as it is.
+    /// In the first task (`later` is false) module and head train together on the cross-entropy, as nothing else trains
+    /// the module then. In later tasks the module trains on exemplars only: without any it stays as it is.
     pub fn all(config: &FedHaf, later: bool, has_old: bool, epochs: u32) -> Vec<TrainingPart> {
         let distils = has_old && config.module && config.lambda_fd + config.lambda_fb > 0.0;
         if !later {
@@ -52,8 +53,10 @@ impl TrainingPart {
         stages
     }
 
-    /// Sample passes of a client that has `samples` of its task and `exemplars` of earlier ones: every stage goes over
-    /// both, and asks the previous model, at a third of a pass, about exemplars where it distills.
+    /// Returns the sample passes of a client's training.
+    ///
+    /// The client has `samples` of its task and `exemplars` of earlier ones. Every stage passes over both; if it
+    /// distills, the previous model passes over exemplars, at a third of the cost.
     pub fn work(
         config: &FedHaf,
         later: bool,
@@ -70,8 +73,9 @@ impl TrainingPart {
         passes.sum()
     }
 
-    /// Trains parameters on a loader of the task's samples and exemplars. All stages of a client see the samples in the
-    /// same order.
+    /// Trains parameters on a loader of the task's samples and exemplars.
+    ///
+    /// All stages of a client get the samples in the same order.
     pub fn train(
         &self,
         (config, shape): (&FedHaf, &NetworkShape),
@@ -81,13 +85,13 @@ impl TrainingPart {
         ctx: &RunContext,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let view = &member.participant.view;
-        // In the first task there is nothing that could have settled.
+        // In the first task there are no running moments yet.
         let norms = if previous.is_some() { config.batch_norm } else { BatchNormMode::Batch };
         let rows = 0..view.seen();
         let by_batch = ByBatch::training(self.trains, norms);
         let network =
             FedHafNetwork::new(shape, parameters, self.trains, rows, by_batch, &ctx.device)?;
-        // The model to distill from answers for the old classes.
+        // The previous model has outputs for old classes only.
         let teacher = |set| {
             let (rows, by_batch) =
                 (0..view.rows.start, by_batch.taught_by(config.teacher_batch_norm));

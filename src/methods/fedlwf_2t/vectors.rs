@@ -1,4 +1,4 @@
-//! Cross-entropy and both teachers together against the package's own vectors.
+//! Cross-entropy with both teachers against reference vectors.
 
 use super::*;
 use crate::golden::Golden;

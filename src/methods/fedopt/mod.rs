@@ -14,12 +14,12 @@
 //! Where paper and release (`optimization` in google-research/federated, on Keras) differ there is a key. The release
 //! starts with `v = 0` and corrects rates of FedAdam and FedYogi, with `t = 2` in the first round; algorithm 2 has
 //! `v >= tau^2` and `c = 1` (`initial_v = "tau-squared"`, `bias_correction = false`), and weighs clients alike
-//! (`weights = "uniform"`). Flower starts with zero and corrects FedAdam alone, by the same `t`; TensorFlow Federated's
-//! `build_yogi` starts with 1e-6 and corrects. Everywhere `tau` stands outside the root.
+//! (`client_weighting = "uniform"`). Flower starts with zero and corrects FedAdam alone, by the same `t`; TensorFlow
+//! Federated's `build_yogi` starts with 1e-6 and corrects. Everywhere `tau` stands outside the root.
 //!
 //! Rates and `tau` are tuned by data set: the best of the release are `eta` from 10^-2.5 to 10 and `tau` from 1e-5 to
-//! 1e-1. For `tau` far below differences a step is about as long as `eta` in every number, however far clients moved.
-//! There is no means against forgetting.
+//! 1e-1. With `tau` far below the differences every element moves by about `eta`, however far clients moved. Nothing in
+//! the methods prevents forgetting.
 
 mod second_moment;
 
@@ -79,7 +79,7 @@ impl ServerOptimizer {
 }
 
 impl FedOpt {
-    /// Returns the defaults of the method with this optimizer.
+    /// Returns the method with this optimizer and its default settings.
     pub fn with(optimizer: ServerOptimizer) -> FedOpt {
         defaults(|table| FedOpt::read(table, optimizer))
     }
@@ -128,7 +128,7 @@ impl ServerUpdate<ServerMoments<2>> for FedOpt {
     }
 }
 
-/// Returns the line of one of them in the registry.
+/// Returns the registry entry of the method with this optimizer.
 pub(super) fn entry(optimizer: ServerOptimizer) -> MethodEntry {
     let (name, idea) = match optimizer {
         ServerOptimizer::Adagrad => (

@@ -1,4 +1,4 @@
-//! Second moments of mean differences: what divides the steps of adaptive optimizers.
+//! Second moments of mean differences, by which adaptive optimizers divide their steps.
 
 use clap::ValueEnum;
 
@@ -7,16 +7,16 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 /// Adaptive optimizer of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerOptimizer {
-    /// FedAdagrad.
+    /// FedAdagrad: a sum of squared differences.
     Adagrad,
-    /// FedAdam.
+    /// FedAdam: a decaying mean of squared differences.
     Adam,
-    /// FedYogi.
+    /// FedYogi: a second moment that changes by `(1 - beta_2) d^2`, up or down.
     Yogi,
 }
 
 impl ServerOptimizer {
-    /// Reads the keys of its second moment.
+    /// Reads the keys of the optimizer's second moment.
     pub(super) fn read_second(self, table: &mut TableReader<'_>) -> SecondMoment {
         match self {
             ServerOptimizer::Adagrad => SecondMoment::Sum,
@@ -29,11 +29,11 @@ impl ServerOptimizer {
 /// Rule of the second moment `v`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SecondMoment {
-    /// `v + d^2`
+    /// Sum: `v + d^2`.
     Sum,
-    /// `beta_2 v + (1 - beta_2) d^2`
+    /// Decaying mean: `beta_2 v + (1 - beta_2) d^2`.
     Mean(MomentDecay),
-    /// `v - (1 - beta_2) d^2 sign(v - d^2)`
+    /// Yogi's additive rule: `v - (1 - beta_2) d^2 sign(v - d^2)`.
     Signed(MomentDecay),
 }
 
@@ -63,7 +63,7 @@ pub enum InitialMoment {
 }
 
 impl InitialMoment {
-    /// Returns its value.
+    /// Returns the initial value of each element of `v`.
     pub(super) fn value(self, tau: f64) -> f64 {
         match self {
             InitialMoment::Zero => 0.0,
@@ -73,7 +73,7 @@ impl InitialMoment {
 }
 
 impl SecondMoment {
-    /// Returns the moment after one more difference.
+    /// Returns the second moment of an element after one more difference.
     pub(super) fn after(self, moment: f64, difference: f64) -> f64 {
         let square = difference * difference;
         match self {
@@ -87,8 +87,10 @@ impl SecondMoment {
         }
     }
 
-    /// Returns the factor on the rate after this number of rounds. The release counts them from 2: the optimizer has
-    /// made a step along zeros, by which it gets its variables.
+    /// Returns the bias correction of the rate in round `rounds` of the optimizer, from 1.
+    ///
+    /// The release counts rounds from 2: its optimizer has already made a step along zeros, which creates its
+    /// variables.
     pub(super) fn correction(self, beta_1: f64, rounds: u64) -> f64 {
         match self {
             SecondMoment::Mean(MomentDecay { beta_2, bias_correction: true })
@@ -100,7 +102,7 @@ impl SecondMoment {
         }
     }
 
-    /// Returns multiplications for a number, a root and a division among them.
+    /// Returns the operations per element, in multiplications, with a root and a division.
     pub(super) fn multiplications(self) -> usize {
         match self {
             SecondMoment::Sum => 6,
@@ -110,7 +112,7 @@ impl SecondMoment {
     }
 }
 
-/// Returns the sign of a number; zero has none.
+/// Returns the sign of a number, and 0 for zero.
 fn sign(value: f64) -> f64 {
     if value == 0.0 { 0.0 } else { value.signum() }
 }
@@ -121,14 +123,14 @@ mod tests {
 
     const DECAY: MomentDecay = MomentDecay { beta_2: 0.75, bias_correction: true };
 
-    /// Numbers with few binary places: all results are exact.
+    /// Inputs have few binary digits, so that all results are exact.
     #[test]
     fn second_moments_follow_algorithm_2() {
         for (rule, moment, difference, after) in [
             (SecondMoment::Sum, 0.5, -2.0, 4.5),
             (SecondMoment::Mean(DECAY), 0.5, -2.0, 0.375 + 1.0),
             (SecondMoment::Mean(DECAY), 8.0, 2.0, 6.0 + 1.0),
-            // Yogi moves by the square of the difference alone, up as down.
+            // Yogi changes the moment by the squared difference alone, up or down.
             (SecondMoment::Signed(DECAY), 0.5, -2.0, 0.5 + 1.0),
             (SecondMoment::Signed(DECAY), 8.0, 2.0, 8.0 - 1.0),
             (SecondMoment::Signed(DECAY), 4.0, 2.0, 4.0),

@@ -4,8 +4,8 @@
 //! client   theta <- down;  minimize  CE + mu/2 |theta - down|^2
 //! server   as FedAvg
 //! ```
-//! It has no means against forgetting. The term is over all that trains; running statistics are not in it. At the
-//! first step of a round it is zero, so a round of one step is FedAvg's. With SGD it is stable for `lr mu < 2`; Adam
+//! Nothing in it prevents forgetting. The term covers all trained parameters, without running statistics. At the first
+//! step of a round it is zero, so a round of one step is FedAvg's. With SGD it is stable for `lr mu < 2`; Adam
 //! divides it by the same moments as the rest of the gradient.
 
 mod objective;

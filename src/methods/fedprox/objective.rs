@@ -1,4 +1,4 @@
-//! The pull towards what a client received.
+//! Cross-entropy with FedProx's proximal term.
 
 use std::sync::Arc;
 
@@ -42,11 +42,11 @@ impl LocalUpdate<()> for FedProx {
     }
 }
 
-/// The cross-entropy with a pull towards what was received.
+/// Cross-entropy plus the proximal term around the received parameters.
 struct FedProxObjective {
     mu: f64,
     prox: Prox,
-    /// Anchor of every variable.
+    /// Received value of every variable.
     anchors: Vec<Parameter>,
 }
 
@@ -61,7 +61,7 @@ impl Objective for FedProxObjective {
 }
 
 impl FedProxObjective {
-    /// Returns the pull of all variables.
+    /// Returns the proximal term of all variables, a scalar.
     fn pull(&self, variables: &[(Arc<str>, Var)]) -> Result<Tensor, LearningError> {
         let mut all: Option<Tensor> = None;
         for ((_, variable), anchor) in variables.iter().zip(&self.anchors) {
@@ -78,7 +78,7 @@ impl FedProxObjective {
     }
 }
 
-/// Returns `mu/2 |w - anchor|`, with gradient zero where both are equal.
+/// Returns `mu/2 |w - anchor|`, a scalar, with gradient zero where both are equal.
 fn distance(w: &Tensor, anchor: &[f32], mu: f64) -> candle_core::Result<Tensor> {
     closed_form(w, |w| {
         let gaps = || w.iter().zip(anchor).map(|(w, a)| f64::from(*w) - f64::from(*a));
@@ -103,14 +103,14 @@ mod tests {
         values.iter().map(anchor).collect()
     }
 
-    /// FedProx card, invariant 3, and the other form of section 5.
+    /// FedProx card, invariant 3, and the other form in section 5.
     #[test]
     fn the_pull_points_back_to_what_was_received() {
         let here = [&[1.0f32, 2.0][..], &[5.0], &[2.0]];
         let there = [&[1.0f32, -1.0][..], &[5.0], &[6.0]];
         for (prox, value, gradient, other) in [
             (Prox::Squared, 0.5 * 0.1 * (9.0 + 16.0), [0.0, 0.3], -0.4),
-            // Tensor by tensor: of all entries together the distance would be 5.
+            // The norm is taken for each tensor; over all elements together it would be 5.
             (Prox::Norm, 0.5 * 0.1 * (3.0 + 4.0), [0.0, 0.05], -0.05),
         ] {
             let vars = variables(&here);
@@ -127,8 +127,8 @@ mod tests {
         }
     }
 
-    /// Invariant 4: with the loss `|w - a|^2 / 2` the end is `(a + mu w_g) / (1 + mu)`; invariant 5: the farther
-    /// from `w_g` the smaller mu.
+    /// Invariant 4: with the loss `|w - a|^2 / 2` training ends at `(a + mu w_g) / (1 + mu)`. Invariant 5: this is
+    /// farther from `w_g` the smaller `mu` is.
     #[test]
     fn a_quadratic_ends_between_its_minimum_and_the_anchor() {
         let (minimum, received) = (3.0f32, 1.0f32);

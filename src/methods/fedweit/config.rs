@@ -28,7 +28,7 @@ pub enum DriftStart {
     Received,
 }
 
-/// Origin of the defaults.
+/// Source of the defaults.
 const CODE: &str = "the release";
 
 /// Keys of the `[method]` table of FedWEIT.
@@ -78,7 +78,7 @@ pub struct FedWeit {
 }
 
 impl FedWeit {
-    /// Returns requirements on a scenario.
+    /// Returns the method's requirements on a scenario.
     pub(super) fn requirements(&self) -> Vec<Requirement> {
         let why = "clients keep the parts of all their tasks, but fresh clients have none";
         let mut requirements = vec![Requirement::returning_clients(why, None)];

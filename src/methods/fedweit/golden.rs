@@ -11,7 +11,7 @@ use crate::golden::Golden;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::ElementwiseAverage;
 
-/// Weights that show every term.
+/// Weights at which every term has an effect.
 const WEIGHTS: TermWeights =
     TermWeights { decay: 1e-2, base_decays: false, sparsity: 0.05, drift: 100.0 };
 
@@ -19,7 +19,7 @@ fn narrow(golden: &Golden, name: &str) -> Vec<f32> {
     golden.f64(name).into_iter().map(|value| value as f32).collect()
 }
 
-/// GoldenLayer of a layer.
+/// Parts of a layer in the golden file.
 struct GoldenLayer {
     base: Vec<f32>,
     mask: Vec<f32>,
@@ -67,7 +67,7 @@ fn wide(values: &[f32], shape: &[usize]) -> Tensor {
     Tensor::from_vec(wide, shape, &candle_core::Device::Cpu).unwrap()
 }
 
-/// Variables of the network of the vectors: two layers with biases, and a head.
+/// Variables of the reference network: two layers with biases, and a head.
 struct DecomposedNetwork {
     thetas: [Var; 2],
     biases: [Var; 2],
@@ -154,7 +154,7 @@ fn golden_fedweit_weights_and_objective() {
         let all: Vec<f64> = retroactive.past.iter().flat_map(|(_, all)| all.clone()).collect();
         golden.assert_close_f32(&format!("retro.grad.m_past.{at}"), &masks);
         golden.assert_close_f32(&format!("retro.grad.A_past.{at}"), &all);
-        // The base at which the task began is where the last term vanishes.
+        // At the base of the start of the task the drift term vanishes.
         let start = narrow(&golden, &format!("B_start.{at}"));
         let there = LayerValues { base: &start, ..parts.layer(&parts.adaptive) };
         let mut at_start = there.slopes(&theta);

@@ -1,15 +1,17 @@
-//! Layers that are split, and the other parameters, which are a client's own.
+//! Layers whose weights are split, and the other parameters, which each client keeps for itself.
 
 use super::SplitLayers;
 use crate::model::{HeadKind, HeadShape, LinearHead, Parameter, ParameterSet};
 use crate::policy::ModelFacts;
 
-/// A layer whose weight is split. Its first extent are output units, each with one mask.
+/// Layer whose weight is split into a base and adaptive parts.
+///
+/// The first dimension of the weight counts output units, each of which has one mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitLayer {
-    /// Name of the weight.
+    /// Name of the weight, such as `head.weight`.
     pub name: String,
-    /// Its extents.
+    /// Shape of the weight.
     pub shape: Vec<usize>,
 }
 
@@ -19,28 +21,28 @@ impl SplitLayer {
         self.shape.first().copied().unwrap_or(0)
     }
 
-    /// Returns the number of weights of a unit.
+    /// Returns the number of weights of an output unit.
     pub fn width(&self) -> usize {
         self.shape.iter().skip(1).product()
     }
 
-    /// Returns the number of weights.
+    /// Returns the number of all weights of the layer.
     pub fn numbers(&self) -> usize {
         self.shape.iter().product()
     }
 }
 
-/// Names and sizes of everything that a client trains for a task.
+/// Names and shapes of all parameters that a client trains for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeitShape {
-    /// Layers that are split, by name.
+    /// Split layers, sorted by name.
     pub layers: Vec<SplitLayer>,
-    /// Other parameters of the network, which are the client's own in every task.
+    /// Other parameters of the network, which each client trains separately in every task.
     pub local: Vec<(String, Vec<usize>)>,
 }
 
 impl WeitShape {
-    /// Returns the shape for tasks of this number of classes.
+    /// Returns the shape for tasks of `classes` classes.
     pub fn new(train: SplitLayers, model: &ModelFacts, classes: usize) -> WeitShape {
         let head = HeadShape { kind: HeadKind::Linear, rows: classes, dim: model.backbone.dim() };
         let (mut layers, mut local) = (Vec::new(), Vec::new());
@@ -62,32 +64,32 @@ impl WeitShape {
         WeitShape { layers, local }
     }
 
-    /// Returns the number of output units of all layers.
+    /// Returns the number of output units of all split layers.
     pub fn units(&self) -> usize {
         self.layers.iter().map(SplitLayer::units).sum()
     }
 
-    /// Returns the number of weights of all layers.
+    /// Returns the number of weights of all split layers.
     pub fn numbers(&self) -> usize {
         self.layers.iter().map(SplitLayer::numbers).sum()
     }
 
-    /// Returns the number of the client's own other parameters.
+    /// Returns the number of elements of the client's other parameters.
     pub fn local_numbers(&self) -> usize {
         self.local.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Returns the parameters of a set that are split.
+    /// Returns the weights of split layers in a set.
     pub fn split_of(&self, set: &ParameterSet) -> ParameterSet {
         set.filter(|name| self.layers.iter().any(|layer| layer.name == name))
     }
 
-    /// Returns the parameters of a set that are the client's own.
+    /// Returns the parameters in a set that the client keeps for itself.
     pub fn local_of(&self, set: &ParameterSet) -> ParameterSet {
         set.filter(|name| self.local.iter().any(|(own, _)| own == name))
     }
 
-    /// Returns a set with one row of numbers per layer, such as masks; `width` says how many.
+    /// Returns a set with a vector of `width(layer)` values for each split layer, such as its masks.
     pub fn rows(
         &self,
         width: impl Fn(&SplitLayer) -> usize,

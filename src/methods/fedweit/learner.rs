@@ -1,4 +1,4 @@
-//! A client's round: its parts of the task, their training, and the learning rate of the next round.
+//! Round of a client: parts of its task, their training, and the learning rate of the next round.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{ClientResult, ClientState, Member, PolicyError, RunContext};
 use crate::wire::Saved;
 
-/// Deviation of a standard normal that is cut at two deviations, by which Keras divides.
+/// Standard deviation of a standard normal truncated at 2, by which Keras divides.
 const CUT_DEVIATION: f64 = 0.879_625_661_034_239_8;
 
-/// Returns the start values of `count` numbers: normals of variance `1 / count`, cut at two deviations.
+/// Draws `count` initial values: normals of variance `1 / count`, truncated at two standard deviations.
 fn variance_scaled(count: usize, key: StreamKey) -> Vec<f32> {
     let deviation = (1.0 / count.max(1) as f64).sqrt() / CUT_DEVIATION;
     let mut rng = key.rng();
@@ -45,7 +45,7 @@ pub(super) struct WeitClient<'a> {
 }
 
 impl WeitClient<'_> {
-    /// Trains a member, and leaves its state as it is after that.
+    /// Trains a member and updates its state; returns its upload and metrics.
     pub fn train(&self, member: &mut Member) -> Result<ClientResult, PolicyError> {
         let mut state = WeitState::of(&member.state)?;
         let entries = match member.download.asset(KNOWLEDGE) {
@@ -69,7 +69,7 @@ impl WeitClient<'_> {
         Ok(ClientResult { upload, metrics })
     }
 
-    /// Returns a member's report at the end of a stage.
+    /// Returns a member's report at the end of a stage: the parts of its tasks.
     pub fn report(&self, member: &Member) -> Result<ClientResult, PolicyError> {
         let state = WeitState::of(&member.state)?;
         let first_row = member.participant.view.rows.start;
@@ -98,7 +98,7 @@ impl WeitClient<'_> {
         Ok(ClientResult { upload, metrics: vec![("nonzero_sent", kept.count() as f64)] })
     }
 
-    /// Takes over the base, and begins the task if it is new.
+    /// Takes over the received base, and begins the task if it is new.
     fn enter(
         &self,
         state: &mut WeitState,
@@ -147,7 +147,7 @@ impl WeitClient<'_> {
         Ok(())
     }
 
-    /// Returns the samples that train and those that validate: of every class each n-th one.
+    /// Splits a shard into training and validation samples: every n-th sample of a class validates.
     fn split(&self, shard: &Shard) -> (Shard, Shard) {
         if self.config.validation <= 0.0 {
             return (Arc::clone(shard), Shard::from([]));
@@ -229,7 +229,7 @@ impl WeitClient<'_> {
         Ok(report.map(|report| report.metrics()).unwrap_or_default())
     }
 
-    /// Returns the composed weights with these adaptive parts.
+    /// Returns the composed weights of all split layers, with these adaptive parts.
     fn weights(
         &self,
         state: &WeitState,
@@ -280,9 +280,9 @@ impl WeitClient<'_> {
         })
     }
 
-    /// Returns the mean cross-entropy and the accuracy of the samples that validate.
+    /// Returns the mean cross-entropy and the accuracy on validation samples; `None` without any.
     ///
-    /// They are among the task's rows, by the weights that answer.
+    /// The task's rows compete, and adaptive parts are thresholded as for predictions.
     fn validate(
         &self,
         state: &WeitState,
@@ -314,7 +314,7 @@ impl WeitClient<'_> {
         Ok(Some((sum / count, right / count)))
     }
 
-    /// Lowers the learning rate after rounds without a better validation loss.
+    /// Records a validation loss; lowers the learning rate after `patience` rounds without a better one.
     fn note(&self, state: &mut WeitState, loss: f64) {
         if loss < state.lowest {
             (state.lowest, state.waited) = (loss, 0);
@@ -332,7 +332,7 @@ fn rows_of(logits: &Tensor) -> Result<Vec<Vec<f32>>, PolicyError> {
     Ok(logits.to_dtype(candle_core::DType::F32)?.to_vec2::<f32>()?)
 }
 
-/// Returns `-log softmax(z)_y`.
+/// Returns `-log softmax(z)_y` of the logits `z` and the label `y`.
 fn cross_entropy(logits: &[f32], label: usize) -> f64 {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|z| libm::exp(f64::from(*z) - f64::from(most))).sum();

@@ -1,7 +1,7 @@
 //! Messages of FedWEIT: units of the base, adaptive parts, and the knowledge base.
 //!
-//! A base travels as its sent units, one after the other over all layers, and a bit for every unit. Adaptive parts
-//! travel as the numbers that exceed the limit, and a bit for every number.
+//! A base is encoded as its sent units, concatenated over all layers, and a bit for every unit. Adaptive parts are
+//! encoded as the values that exceed the limit, and a bit for every value.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::wire::{
     WireError,
 };
 
-/// Name of the knowledge base among assets.
+/// Name of the knowledge base as an asset.
 pub(super) const KNOWLEDGE: &str = "knowledge";
-/// Prefix of the tensors that say which numbers of a base were sent.
+/// Prefix of the elementwise weights of a base: 1 for sent values, 0 for others.
 const SENT: &str = "sent.";
 const UNITS: &str = "units";
 const BITS: &str = "bits";
@@ -30,7 +30,7 @@ fn bytes(kind: Kind, name: &str, bytes: Vec<u8>) -> Result<Section, WireError> {
     Ok(Section::new(kind, vec![tensor]))
 }
 
-/// Numbers travel as a parameter, which the wire makes of every tensor of weights.
+/// Returns values as a parameter: decoded messages have all tensors of weights among the parameters.
 fn numbers(values: Vec<f32>) -> Parameter {
     Parameter { shape: vec![values.len()], values: values.into() }
 }
@@ -51,7 +51,9 @@ fn named<'m>(message: &'m Message, name: &str) -> Result<&'m NamedTensor, WireEr
     message.named(name).ok_or_else(|| WireError::Malformed(format!("`{name}` is missing")))
 }
 
-/// Returns the layout of a download of training. A knowledge base is as large if no number is below the limit.
+/// Returns the specification of a download for training.
+///
+/// The size of the knowledge base is an upper bound, reached if all values exceed the limit.
 pub(super) fn download_spec(shape: &WeitShape, assets: Vec<AssetSpec>) -> MessageSpec {
     let place = |layer: &super::SplitLayer| TensorSpec::parameter(&*layer.name, &layer.shape);
     let control = vec![0; 8 * assets.len()];
@@ -63,7 +65,7 @@ pub(super) fn download_spec(shape: &WeitShape, assets: Vec<AssetSpec>) -> Messag
     }
 }
 
-/// Returns the layout of an upload of training, where no two masks are equal.
+/// Returns the specification of an upload of training, for masks that are all different.
 pub(super) fn upload_spec(shape: &WeitShape, dropped: f64) -> MessageSpec {
     let sent = shape.layers.iter().map(|layer| most_sent(layer.units(), dropped) * layer.width());
     let units = shape.units().div_ceil(8);
@@ -74,7 +76,7 @@ pub(super) fn upload_spec(shape: &WeitShape, dropped: f64) -> MessageSpec {
     }
 }
 
-/// Returns an upload of training, and how many of its numbers are not zero.
+/// Returns an upload of training, and the number of its values that are not zero.
 pub(super) fn upload(
     shape: &WeitShape,
     base: &ParameterSet,
@@ -97,7 +99,7 @@ pub(super) fn upload(
     Ok((Message { extra, ..Message::of(parameters) }, nonzero))
 }
 
-/// Returns the layout of what an upload of training contributes: every number of the base, and whether it was sent.
+/// Returns the specification of a contribution: all values of the base, and weights of sent ones.
 pub(super) fn contribution_spec(shape: &WeitShape) -> MessageSpec {
     let place = |layer: &super::SplitLayer| {
         let place = TensorSpec::parameter(&*layer.name, &layer.shape);
@@ -108,10 +110,10 @@ pub(super) fn contribution_spec(shape: &WeitShape) -> MessageSpec {
     MessageSpec { extra, ..MessageSpec::of(parameters) }
 }
 
-/// Returns that contribution. Numbers that were not sent are those of the download, without weight.
+/// Returns the contribution of an upload. Values that were not sent are those of the download, with weight 0.
 ///
 /// # Errors
-/// An upload of another shape.
+/// When the upload does not have the shapes of the layers.
 pub(super) fn contribution(
     shape: &WeitShape,
     download: &ParameterSet,
@@ -147,7 +149,7 @@ pub(super) fn contribution(
     Ok(Message { parameters, extra, ..Message::default() })
 }
 
-/// Values of all layers, one after the other.
+/// Returns the values of all layers, concatenated.
 fn flat(shape: &WeitShape, set: &ParameterSet) -> Vec<f32> {
     let values = |layer: &super::SplitLayer| set.get(&layer.name).map(|one| one.values.clone());
     let all = shape.layers.iter().filter_map(values);
@@ -165,7 +167,7 @@ fn unflat(shape: &WeitShape, values: &[f32]) -> ParameterSet {
     shape.layers.iter().map(layer).collect()
 }
 
-/// Returns the bits of adaptive parts, and their numbers that are not zero.
+/// Returns the bits of adaptive parts, and their values that are not zero.
 fn sparse(shape: &WeitShape, set: &ParameterSet) -> (Vec<u8>, Vec<f32>) {
     let all = flat(shape, set);
     let bits = bytes_of(all.iter().map(|value| *value != 0.0));
@@ -190,21 +192,21 @@ fn from_sparse(
     Ok(unflat(shape, &spread(&bits, values)?))
 }
 
-/// Parts of one task of a client, as it reports them at the end of a stage.
+/// Parts of one task of a client in its report at the end of a stage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ReportedPart {
     /// First head row of the task.
     pub first_row: usize,
-    /// Adaptive parts above the limit: what goes into the knowledge base.
+    /// Adaptive parts that exceed the limit, for the knowledge base.
     pub adaptive: ParameterSet,
-    /// Masks.
+    /// Masks of all split layers.
     pub mask: ParameterSet,
-    /// Attention and other own parameters; empty for an earlier task, whose parts the server has.
+    /// Attention and other parameters; empty for an earlier task, whose ones the server has.
     pub attention: ParameterSet,
     pub local: ParameterSet,
 }
 
-/// Returns the layout of a report of this many parts, of which the last is the current task's.
+/// Returns the specification of a report of `parts` parts; the last is that of the current task.
 pub(super) fn report_spec(shape: &WeitShape, parts: usize, entries: usize) -> MessageSpec {
     let (mut parameters, mut extra) = (Vec::new(), Vec::new());
     let statistic = |name: String, shape: &[usize]| {
@@ -240,7 +242,7 @@ pub(super) fn report_spec(shape: &WeitShape, parts: usize, entries: usize) -> Me
     MessageSpec { control, extra, size, ..MessageSpec::of(parameters) }
 }
 
-/// Returns the message of a report.
+/// Returns the report of these parts, with adaptive values that exceed `limit`.
 pub(super) fn report(
     shape: &WeitShape,
     parts: &[ReportedPart],
@@ -265,7 +267,7 @@ pub(super) fn report(
     Ok(Message { control: control.finish(), extra, ..Message::of(parameters) })
 }
 
-/// Returns a set without the numbers that do not exceed the limit.
+/// Returns a set with zeros in place of values that do not exceed the limit.
 pub(super) fn sparse_set(set: &ParameterSet, limit: f64) -> ParameterSet {
     let one = |(name, parameter): (&Arc<str>, &Parameter)| {
         let values = thresholded(&parameter.values, limit).into();
@@ -277,7 +279,7 @@ pub(super) fn sparse_set(set: &ParameterSet, limit: f64) -> ParameterSet {
 /// Reads a report.
 ///
 /// # Errors
-/// A message of another shape.
+/// When the message does not have the shapes of the layers.
 pub(super) fn read_report(
     shape: &WeitShape,
     message: &Message,
@@ -313,7 +315,7 @@ pub(super) fn read_report(
     rows.iter().enumerate().map(read).collect()
 }
 
-/// Returns the shape of a knowledge base of this many entries in which no number is below the limit.
+/// Returns the specification of a knowledge base of which all values exceed the limit.
 pub(super) fn knowledge_spec(shape: &WeitShape, entries: usize, version: u32) -> AssetSpec {
     let entry = |client: usize| sparse_places(shape, &format!("{client}."));
     let extra = (0..entries).flat_map(entry).collect();
@@ -324,7 +326,7 @@ pub(super) fn knowledge_spec(shape: &WeitShape, entries: usize, version: u32) ->
     AssetSpec { name: KNOWLEDGE, version, body }
 }
 
-/// Returns the knowledge base of these adaptive parts, by client.
+/// Returns the knowledge base of these adaptive parts, each with the id of its client.
 pub(super) fn knowledge<'e>(
     shape: &WeitShape,
     entries: impl Iterator<Item = (u32, &'e ParameterSet)>,
@@ -343,10 +345,10 @@ pub(super) fn knowledge<'e>(
     Ok(Asset::new(KNOWLEDGE, version, Kind::Weights, Body::new(control.finish(), sections)))
 }
 
-/// Returns the entries of a knowledge base, in the order of clients.
+/// Returns the adaptive parts in a knowledge base, in the order of clients.
 ///
 /// # Errors
-/// Another body.
+/// When the body does not have the shapes of the layers.
 pub(super) fn entries_of(shape: &WeitShape, body: &Body) -> Result<Vec<ParameterSet>, WireError> {
     let mut fields = MetaReader::new(&body.meta);
     let clients = fields.u32s()?;

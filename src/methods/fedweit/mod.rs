@@ -1,5 +1,7 @@
-//! **FedWEIT** (Yoon et al., ICML 2021): every weight is a base that clients share, masked for the task, and adaptive
-//! parts of the task; a client adds the adaptive parts of others, each with its attention.
+//! **FedWEIT** (Yoon et al., ICML 2021): weights composed of a shared base and adaptive parts of each task.
+//!
+//! The base is shared by all clients and masked for the task. A client adds its adaptive parts and those of other
+//! clients, weighted by its attention.
 //!
 //! ```text
 //! theta_l = B_l sg(m_l) + A_l + sum_i alpha_(l,i) K_(l,i)        m: one per output unit; K: adaptive parts of clients
@@ -10,38 +12,39 @@
 //! server   B_e <- mean over the clients that sent number e, 0 for none
 //! share    as a task ends: clients send A where |A| > lambda_1;  K of the next task <- A of all clients that sent it
 //! ```
-//! `start_s` is the weight of task `s` without `K` as the current task began. Answers threshold `A` as messages do, and
-//! masks not at all. Adam begins again in every round; its rate falls by 3 after 3 rounds without a better loss on the
-//! samples that a client holds back (`validation`).
+//! `start_s` is the weight of task `s` without `K` at the start of the current task. For predictions `A` is thresholded
+//! as in messages; masks are never. Adam starts without moments in every round; its rate is divided by 3 after 3 rounds
+//! without a better loss on the samples that a client holds back (`validation`).
 //!
-//! # Answers
-//! FedWEIT's models are personal and expect the task of an image. The server of a simulation answers in place of the
-//! clients: it holds the parts that each reported (`share`) on the base of the server. With client tasks
-//! (`tasks.arrival = "client-tasks"`) the one model of the given client task answers, as in the paper: `avg` and `aia`.
-//! Without a task every model answers for its own rows, with the mean of scores where several clients learned them, the
-//! heads side by side, and the largest score wins. This class-incremental accuracy, the only one of runs whose tasks
-//! are of all clients, is not measured in the paper, and nothing in the loss prepares for it; there, the metric
-//! `validation_accuracy` of a client is that of its samples held back, the task given. Masks, attention, biases, norms
-//! and heads are reported for these answers alone: they are the bytes of kind `statistics` in `share`, and FedWEIT's
-//! own messages are without them.
+//! # Predictions
+//! FedWEIT's models are personal and need the task of an image. In a simulation the server predicts in place of the
+//! clients: it combines the parts that each client reported (`share`) with the server's base. With client tasks
+//! (`tasks.arrival = "client-tasks"`) the model of the given client task predicts, as in the paper: `avg` and `aia`.
+//! If the task is unknown, every model predicts for its own rows (with the mean of scores if several clients trained
+//! them), and the largest score of all heads wins. This class-incremental accuracy is the only one of runs whose tasks
+//! are shared by all clients. The paper does not measure it, and nothing in the loss prepares for it; in such runs, the
+//! metric `validation_accuracy` of a client is that of its samples held back, with the task given. Masks, attention,
+//! biases, norms and heads are reported for these predictions alone: they are the bytes of kind `statistics` in
+//! `share`, and FedWEIT's own messages do not contain them.
 //!
 //! # Release and paper
-//! * The release trains the current task's parts alone, so that the last term holds the base only and the `l1` of
-//!   earlier parts is a constant; in the paper they train, too (`retroactive = true`).
+//! * The release trains only the current task's parts, so that the last term constrains only the base, and the `l1` of
+//!   earlier parts is a constant; in the paper earlier parts train, too (`retroactive = true`).
 //! * `start_s` is composed with the base that a client has before it takes over the one received
 //!   (`drift_start = "received"` for that one).
-//! * The release stops a client at a rate of 1e-10, which changes nothing: it goes on training.
-//! * It counts as communication the numbers sent that are not zero, without places; the metric `nonzero_sent` has
-//!   them. Messages here have a bit for every unit, or for every number of adaptive parts.
-//! * Clients that are not selected train as well in the release; here those outside a cohort do nothing.
-//! * Attention has as many numbers as clients reported; the release has one for each client.
-//! * A late starter's adaptive parts start from a third of the first base that it received, those of the release from
-//!   that of the run.
-//! * Its network is LeNet; batch norms of a ResNet, which it has not, are a client's own, as biases are.
+//! * The release stops a client at a rate of 1e-10, which has no effect: it continues to train.
+//! * The release counts the sent values that are not zero as communication, without their positions; they are the
+//!   metric `nonzero_sent`. Messages here have a bit for every unit, or for every value of adaptive parts.
+//! * In the release clients that are not selected train as well; here those outside of a cohort do nothing.
+//! * Attention has as many entries as clients reported; the release has one for each client.
+//! * The adaptive parts of a client that starts late begin at a third of the first base that it received, those of the
+//!   release at a third of the run's first base.
+//! * The network of the release is LeNet. Batch norms of a ResNet, which it does not have, are a client's own, like
+//!   biases.
 //!
-//! In the benchmark of Powder and C²Prompt, FedWEIT is a port (`weit_weight` of Powder's release): a head per client task
-//! whose scores add those of all other client tasks, each with a learned weight, and those of a head in common. That is
-//! the composition above for a split head (`train = "head"`) without masks, and with a knowledge base of all client
+//! In the benchmark of Powder and C²Prompt, FedWEIT is a port (`weit_weight` of Powder's release): a head per client
+//! task whose scores add those of all other client tasks, each with a learned weight, and those of a shared head. That
+//! is the composition above for a split head (`train = "head"`) without masks, and with a knowledge base of all client
 //! tasks so far.
 
 mod config;
@@ -81,10 +84,10 @@ use crate::policy::{
     RoundWork, RunContext, SampleCost, Server, Stage,
 };
 
-/// FedWEIT for a model of certain dimensions.
+/// FedWEIT as a [`Method`], for a model of certain dimensions.
 #[derive(Clone, Debug)]
 pub struct FedWeitMethod {
-    /// The settings.
+    /// Settings of the `[method]` table.
     pub config: FedWeit,
     model: ModelFacts,
 }
@@ -95,22 +98,22 @@ impl FedWeitMethod {
         FedWeitMethod { config, model: model.clone() }
     }
 
-    /// Returns true if clients train in a phase; in the other they report.
+    /// Returns true if clients train in a phase; in the other one (`share`) they report.
     pub(super) fn trains(phase: usize) -> bool {
         phase == 0
     }
 
-    /// Returns what a client trains for a task of this number of classes.
+    /// Returns the names and shapes that a client trains for a task of `classes` classes.
     pub fn shape(&self, classes: usize) -> WeitShape {
         WeitShape::new(self.config.train, &self.model, classes)
     }
 
-    /// Returns the largest number of entries of the knowledge base of a task.
+    /// Returns the largest number of entries of a task's knowledge base: one per client, none in the first task.
     fn entries(&self, view: &TaskView) -> usize {
         if view.task.0 > 0 { self.model.clients } else { 0 }
     }
 
-    /// Returns the number of parts in a report.
+    /// Returns the number of tasks with parts in a client's report.
     fn reported(&self, view: &TaskView) -> usize {
         if self.config.retroactive { view.task.index() + 1 } else { 1 }
     }
@@ -130,11 +133,11 @@ impl Method for FedWeitMethod {
         let shape = self.shape(classes);
         let (base, own) = (shape.numbers(), shape.units() + shape.local_numbers());
         let (tasks, clients) = (self.model.tasks as u64, self.model.clients as u64);
-        // Adaptive parts and the sum over the knowledge base, masks and other own parameters.
+        // Adaptive parts and their sum over the knowledge base, masks and other parameters.
         let part = 4 * (2 * base + own) as u64;
         let entries = 4 * clients * base as u64;
         let server = 8 * base as u64 + tasks * (clients * part + entries);
-        // Its base and the first one, and of every earlier task the weight at the start.
+        // The client's base and the first one; for every earlier task the weight at the start.
         let client = 4 * (2 * base as u64 + tasks * base as u64) + tasks * part;
         MethodProfile {
             stateless: false,
@@ -163,7 +166,9 @@ impl Method for FedWeitMethod {
         }
     }
 
-    /// Returns the whole base of its sent units; a report of another shape is refused.
+    /// Returns the contribution of an upload: the whole base, of whose values the sent ones count.
+    ///
+    /// A report is returned unchanged, if its shapes are right.
     fn transform_upload(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -178,7 +183,7 @@ impl Method for FedWeitMethod {
         Ok(update)
     }
 
-    /// Returns passes of samples that train or validate, and of composing the weights in every step.
+    /// Returns the passes over training and validation samples, and of composing weights in every step.
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let RoundWork::Participant { participant, samples, plan } = *work else { return 0.0 };
         if !FedWeitMethod::trains(round.phase) {

@@ -3,7 +3,7 @@
 use crate::methods::Requirement;
 use crate::scenario::{RequirementError, Scenario, TaskSizes};
 
-/// Requires tasks of one size: rows of a head that is split are those of any task by their place in it.
+/// Requires tasks of equal size: the rows of a split head are shared by all tasks, by their index in the task.
 pub(super) fn equal_tasks() -> Requirement {
     let violation = |scenario: &Scenario| {
         let message = "tasks share the rows of a head that is split, so that all have as many";

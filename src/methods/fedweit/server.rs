@@ -1,4 +1,4 @@
-//! FedWEIT's server: the base, the knowledge base of every task, and the parts that clients reported.
+//! Server of FedWEIT: the base, the knowledge base of every task, and the parts that clients reported.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,18 +20,18 @@ use crate::wire::{Body, Loading, MetaReader, MetaWriter, SavedField, Saving, Wir
 /// Parts of one task of one client.
 #[derive(Clone, Debug, PartialEq)]
 struct ClientPart {
-    /// Its head rows.
+    /// Head rows of the task.
     rows: Range<usize>,
-    /// Number of the task, and so of its knowledge base.
+    /// Task, whose knowledge base was used.
     task: u32,
     adaptive: ParameterSet,
     mask: ParameterSet,
-    /// Sum over the knowledge base.
+    /// Weighted sum over the knowledge base.
     transfer: ParameterSet,
     local: ParameterSet,
 }
 
-/// Adaptive parts by client, and the asset that carries them.
+/// Adaptive parts by client, and the asset that contains them.
 #[derive(Clone, Debug)]
 struct Knowledge {
     entries: Vec<(u32, ParameterSet)>,
@@ -42,13 +42,13 @@ struct Knowledge {
 pub(super) struct WeitServer {
     method: FedWeitMethod,
     init: StreamKey,
-    /// Base as it is sent: zero where no client sent a number in the last round.
+    /// Base that is sent: zero where no client sent a value in the last round.
     base: ParameterSet,
-    /// Last number that clients sent.
+    /// Latest value of each element that clients sent, for predictions.
     held: ParameterSet,
-    /// By client and first head row.
+    /// Reported parts, by client and first head row.
     parts: BTreeMap<(u32, usize), ClientPart>,
-    /// By the task whose clients receive it.
+    /// Knowledge bases, by the task in which clients receive them.
     knowledge: BTreeMap<u32, Knowledge>,
     metrics: Vec<(&'static str, f64)>,
 }
@@ -66,7 +66,7 @@ impl WeitServer {
         }
     }
 
-    /// Returns the first base, for tasks of this number of classes.
+    /// Returns the first base, for tasks of `classes` classes.
     fn first_base(&self, classes: usize, ctx: &RunContext) -> Result<ParameterSet, PolicyError> {
         let config = &self.method.config;
         let all = match config.train {
@@ -78,7 +78,7 @@ impl WeitServer {
         Ok(self.method.shape(classes).split_of(&all))
     }
 
-    /// Makes the knowledge base of a task of what clients reported.
+    /// Makes the knowledge base for a task from reported adaptive parts.
     fn remember(
         &mut self,
         task: u32,
@@ -91,7 +91,7 @@ impl WeitServer {
         Ok(())
     }
 
-    /// Takes in a client's report.
+    /// Stores a client's report; returns the adaptive parts of its current task.
     fn take(
         &mut self,
         participant: &Participant,
@@ -120,7 +120,7 @@ impl WeitServer {
         latest
     }
 
-    /// Takes the mean over the clients that sent a number; numbers that none sent become zero.
+    /// Sets the base to the mean over the clients that sent a value, and to zero where none did.
     fn merge(&mut self, average: &ElementwiseAverage) {
         let mean = average.apply(self.base.clone());
         let mut base = ParameterSet::new();

@@ -1,11 +1,12 @@
-//! Sparse messages: units with small masks and small adaptive numbers are left out.
+//! Sparse messages: units with small masks and small adaptive values are left out.
 
 use crate::wire::WireError;
 
 /// Returns true for every unit that is sent.
 ///
-/// It is sent if its mask exceeds, in size, the entry at `floor(dropped n)` of the sorted sizes; that unit itself and
-/// its equals are left out. Sizes are of logits: a unit that is masked out with certainty counts as one that is not.
+/// A unit is sent if the absolute value of its mask exceeds the entry at `floor(dropped n)` of the `n` sorted absolute
+/// values; the unit at the limit and its equals are left out. Masks are logits: a unit that is certainly masked out is
+/// sent like one that is certainly not.
 pub(super) fn sent_units(mask: &[f32], dropped: f64) -> Vec<bool> {
     let mut sizes: Vec<f32> = mask.iter().map(|value| value.abs()).collect();
     sizes.sort_by(f32::total_cmp);
@@ -15,23 +16,23 @@ pub(super) fn sent_units(mask: &[f32], dropped: f64) -> Vec<bool> {
     mask.iter().map(|value| value.abs() > limit).collect()
 }
 
-/// Returns the place of the limit among sorted sizes.
+/// Returns the index of the limit among the sorted absolute values.
 fn dropped_units(units: usize, dropped: f64) -> usize {
     (units as f64 * dropped).floor() as usize
 }
 
-/// Returns the largest number of units that are sent: that of unequal masks.
+/// Returns the largest number of units that are sent, which is the number if all masks differ.
 pub(super) fn most_sent(units: usize, dropped: f64) -> usize {
     units.saturating_sub(dropped_units(units, dropped) + 1)
 }
 
-/// Returns the numbers whose size exceeds a limit, and zeros in place of the others.
+/// Returns the values whose absolute value exceeds a limit, and zeros in place of the others.
 pub(super) fn thresholded(values: &[f32], limit: f64) -> Vec<f32> {
     let keep = |value: &f32| if f64::from(value.abs()) > limit { *value } else { 0.0 };
     values.iter().map(keep).collect()
 }
 
-/// Returns bits in bytes, the first in the lowest place.
+/// Returns bits packed into bytes, the first in the lowest bit.
 pub(super) fn bytes_of(bits: impl IntoIterator<Item = bool>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, bit) in bits.into_iter().enumerate() {
@@ -45,10 +46,10 @@ pub(super) fn bytes_of(bits: impl IntoIterator<Item = bool>) -> Vec<u8> {
     bytes
 }
 
-/// Returns the first `count` bits.
+/// Returns the first `count` bits of packed bytes.
 ///
 /// # Errors
-/// Bytes of another number of bits.
+/// When the number of bytes is not that of `count` bits.
 pub(super) fn bits_of(bytes: &[u8], count: usize) -> Result<Vec<bool>, WireError> {
     if bytes.len() != count.div_ceil(8) {
         let bytes = bytes.len();
@@ -57,10 +58,10 @@ pub(super) fn bits_of(bytes: &[u8], count: usize) -> Result<Vec<bool>, WireError
     Ok((0..count).map(|at| bytes[at / 8] & (1 << (at % 8)) != 0).collect())
 }
 
-/// Returns the numbers at the places of set bits, zeros elsewhere.
+/// Returns the values at the positions of set bits, and zeros elsewhere.
 ///
 /// # Errors
-/// As many numbers as set bits must be there.
+/// When there are not as many values as set bits.
 pub(super) fn spread(bits: &[bool], values: &[f32]) -> Result<Vec<f32>, WireError> {
     let set = bits.iter().filter(|bit| **bit).count();
     if set != values.len() {
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn the_unit_at_the_limit_is_dropped_too() {
         let mask = [0.5, -4.0, 0.1, 2.0, -0.2, 3.0, 1.0];
-        // floor(0.3 * 7) = 2: the limit is 0.5.
+        // floor(0.3 * 7) = 2, so the limit is 0.5.
         let sent = sent_units(&mask, 0.3);
         assert_eq!(sent, [false, true, false, true, false, true, true]);
         // Card, invariant 5.

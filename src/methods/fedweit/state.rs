@@ -1,4 +1,4 @@
-//! State of a client: its base, the parts of its current task, and those of all earlier ones.
+//! State of a client: its base, the parts of its current task, and those of all earlier tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,10 @@ use crate::model::{Parameter, ParameterSet};
 use crate::policy::ClientState;
 use crate::wire::Saved;
 
-/// Base, masks, adaptive parts, attention, other own parameters and the sum over the knowledge base.
+/// Name of the set of the base.
+///
+/// The next names are those of the first base received, masks, adaptive parts, attention, other parameters, and the
+/// weighted sum over the knowledge base.
 pub(super) const BASE: &str = "base";
 pub(super) const INITIAL: &str = "initial";
 pub(super) const MASK: &str = "mask";
@@ -16,19 +19,19 @@ pub(super) const ADAPTIVE: &str = "adaptive";
 pub(super) const ATTENTION: &str = "attention";
 pub(super) const LOCAL: &str = "local";
 pub(super) const TRANSFER: &str = "transfer";
-/// Weights of an earlier task at the start of the current one.
+/// Name of the set of an earlier task's weights at the start of the current one.
 pub(super) const START: &str = "start";
 
 /// State of a FedWEIT client.
 #[derive(Clone, Debug, PartialEq, Saved)]
 pub struct WeitState {
-    /// First head row of the current task, from 1; 0 before the first round.
+    /// First head row of the current task plus 1; 0 before the first round.
     current: u64,
-    /// Rounds without a better validation loss.
+    /// Number of rounds since the best validation loss, or since the rate was lowered.
     pub(super) waited: u64,
-    /// Lowest validation loss of the task.
+    /// Lowest validation loss so far in the task.
     pub(super) lowest: f64,
-    /// Factor on the learning rate.
+    /// Factor on the learning rate, which `lr_divisor` lowers.
     pub(super) factor: f64,
     sets: BTreeMap<String, ParameterSet>,
 }
@@ -43,7 +46,7 @@ impl Default for WeitState {
 impl ClientState for WeitState {}
 
 impl WeitState {
-    /// Returns a set, empty if there is none.
+    /// Returns the set of a name, empty if there is none.
     pub fn set(&self, name: &str) -> ParameterSet {
         self.sets.get(name).cloned().unwrap_or_default()
     }
@@ -63,7 +66,7 @@ impl WeitState {
         self.current == first_row as u64 + 1
     }
 
-    /// Returns the first head rows of earlier tasks, rising.
+    /// Returns the first head rows of earlier tasks, ascending.
     pub fn past(&self) -> Vec<usize> {
         let of = |name: &String| {
             let (row, part) = name.strip_prefix("past.")?.split_once('.')?;
@@ -72,12 +75,12 @@ impl WeitState {
         self.sets.keys().filter_map(of).collect::<BTreeSet<usize>>().into_iter().collect()
     }
 
-    /// Returns the name of a part of an earlier task.
+    /// Returns the name of the set of a part of an earlier task.
     pub fn of_past(first_row: usize, part: &str) -> String {
         format!("past.{first_row:010}.{part}")
     }
 
-    /// Takes over a base: entries that are zero there keep the client's own value.
+    /// Takes over a received base; where it is zero, the client's own values stay.
     pub fn take_base(&mut self, received: &ParameterSet) {
         let taken = match self.sets.get(BASE) {
             None => {
@@ -89,7 +92,7 @@ impl WeitState {
         self.put(BASE, taken);
     }
 
-    /// Makes the current task an earlier one, and the task whose head rows begin here the current one.
+    /// Makes the current task an earlier one, and the task that begins at `first_row` the current one.
     pub fn begin(&mut self, first_row: usize) {
         if let Some(before) = self.current.checked_sub(1) {
             for part in [MASK, ADAPTIVE, LOCAL, TRANSFER] {
@@ -106,7 +109,7 @@ impl WeitState {
         };
     }
 
-    /// Notes the weights of earlier tasks with this base as those at the start of the current one.
+    /// Stores the weights of earlier tasks, composed with `base`, as those at the start of the task.
     pub fn mark_starts(&mut self, shape: &WeitShape, base: &ParameterSet) {
         for row in self.past() {
             let [mask, adaptive] =
@@ -117,12 +120,12 @@ impl WeitState {
     }
 }
 
-/// Returns the values received, and the own ones where those are zero.
+/// Returns the received values, and the client's own where those are zero.
 pub(super) fn taken_over(own: &ParameterSet, received: &ParameterSet) -> ParameterSet {
     own.zipped(received, |own, received| if received == 0.0 { own } else { received })
 }
 
-/// Returns the weights of all layers, with the sum over the knowledge base if there is one.
+/// Returns the composed weights of all layers, with `transfer` as the sum over the knowledge base.
 pub(super) fn composed(
     shape: &WeitShape,
     base: &ParameterSet,
@@ -142,7 +145,7 @@ pub(super) fn composed(
     shape.layers.iter().filter_map(weight).collect()
 }
 
-/// Returns `sum_i alpha_i K_i` of every layer; `attention` has a number per entry.
+/// Returns `sum_i alpha_i K_i` of every layer; `attention` has one value per entry `K_i`.
 pub(super) fn transfer_of(
     shape: &WeitShape,
     attention: &ParameterSet,

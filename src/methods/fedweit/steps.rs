@@ -1,4 +1,4 @@
-//! The loss of a client's step, with the gradients of the parts of which weights are composed.
+//! Loss of a client's step, with gradients of the parts of which weights are composed.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use crate::learning::losses::Linear;
 use crate::learning::optimizer::lend;
 use crate::learning::{Classifier, LearningError, PackBatch};
 
-/// Parts of a layer that train, and those that do not.
+/// Variables and constants of a layer's parts.
 pub(super) struct LayerVariables {
     /// Name of the weight.
     pub name: Arc<str>,
     pub base: Var,
     pub mask: Var,
     pub adaptive: Var,
-    /// A number per entry of the knowledge base, if there is one.
+    /// Attention to each entry of the knowledge base, if there is one.
     pub attention: Option<Var>,
     /// Entries of the knowledge base.
     pub knowledge: Vec<Arc<[f32]>>,
-    /// Mask, adaptive part and weight at the start of the task, of every earlier task.
+    /// Mask, adaptive part and weight at the start of the current task, for every earlier task.
     pub past: Vec<[Arc<[f32]>; 3]>,
     /// Masks and adaptive parts of earlier tasks, if they train.
     pub past_variables: Vec<[Var; 2]>,
 }
 
-/// A client's training, step by step.
+/// Losses of a client's training steps.
 pub(super) struct WeitSteps<'a> {
     pub network: &'a Classifier,
     pub device: &'a Device,
@@ -41,7 +41,7 @@ fn values(var: &Tensor) -> Result<Vec<f32>, LearningError> {
 }
 
 impl LayerVariables {
-    /// Returns all variables, in the order of their slopes.
+    /// Returns the variables with the names of their parts, in the order of [`WeitSteps::slopes`].
     fn all(&self) -> Vec<(&'static str, Var)> {
         let mut all = vec![
             ("base", self.base.clone()),
@@ -55,7 +55,7 @@ impl LayerVariables {
     }
 }
 
-/// Values of a layer's parts at a step.
+/// Values of a layer's variables at a step.
 struct Now {
     base: Vec<f32>,
     mask: Vec<f32>,
@@ -97,7 +97,7 @@ impl Now {
 }
 
 impl WeitSteps<'_> {
-    /// Returns everything that trains: parts of all layers, then the client's own other parameters.
+    /// Returns all trained variables: the parts of all layers, then the client's other parameters.
     pub fn trainables(&self) -> Vec<(Arc<str>, Var)> {
         let part = |layer: &LayerVariables| {
             let name = Arc::clone(&layer.name);
@@ -107,7 +107,7 @@ impl WeitSteps<'_> {
         self.layers.iter().flat_map(part).chain(self.local()).collect()
     }
 
-    /// Variables of the network that are not composed.
+    /// Returns the variables of the network that are not composed.
     fn local(&self) -> impl Iterator<Item = (Arc<str>, Var)> {
         let is_local = |name: &str| self.layers.iter().all(|layer| &*layer.name != name);
         let all = self.network.variables().iter();
@@ -120,7 +120,7 @@ impl WeitSteps<'_> {
         Ok(&found.ok_or_else(missing)?.1)
     }
 
-    /// Returns the loss of a step, whose gradients are those of the parts.
+    /// Returns the loss of each member at a step, with gradients with respect to the parts.
     pub fn losses(&self, step: &PackBatch) -> Result<Tensor, LearningError> {
         let mut all = Vec::with_capacity(self.layers.len());
         for layer in &self.layers {
@@ -151,13 +151,13 @@ impl WeitSteps<'_> {
         let mut sum = (losses.detach() + terms.sum())?;
         for (slope, (_, var)) in slopes.into_iter().zip(self.trainables()) {
             let term = Linear::new(slope, &var)?.of(&var, 1)?;
-            // The gradient alone: the value stays that of the loss.
+            // Adds the gradient only; the value of the loss does not change.
             sum = sum.broadcast_add(&(&term - term.detach())?)?;
         }
         Ok(sum)
     }
 
-    /// Returns the gradients of a layer's variables, in their order, and the values of its terms.
+    /// Returns the gradients of a layer's variables, in their order, and the values of its loss terms.
     fn slopes(
         &self,
         layer: &LayerVariables,

@@ -7,52 +7,52 @@
 //!         + drift/2 sum_i |B sg(m_i) + A_i - start_i|^2                              i: earlier tasks
 //! ```
 
-/// Values of a layer; rows are output units.
+/// Values of a layer's parts, row-major; rows are output units.
 #[derive(Clone, Debug)]
 pub(super) struct LayerValues<'a> {
-    /// `B`.
+    /// Base `B`.
     pub base: &'a [f32],
-    /// `m`, one per unit.
+    /// Masks `m`, one per output unit.
     pub mask: &'a [f32],
-    /// `A`.
+    /// Adaptive parts `A`.
     pub adaptive: &'a [f32],
-    /// `alpha_i` and `K_i` of every entry of the knowledge base.
+    /// Attention `alpha_i` and values `K_i` of every entry of the knowledge base.
     pub knowledge: Vec<(f32, &'a [f32])>,
 }
 
 /// Parts of a layer in an earlier task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PastLayer<'a> {
-    /// `m_i`.
+    /// Masks `m_i`.
     pub mask: &'a [f32],
-    /// `A_i`.
+    /// Adaptive parts `A_i`.
     pub adaptive: &'a [f32],
-    /// The weight as the current task began, without the knowledge base.
+    /// Weight at the start of the current task, without the knowledge base.
     pub start: &'a [f32],
 }
 
-/// Gradients of a layer.
+/// Gradients of a layer's parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LayerSlopes {
     pub base: Vec<f64>,
     pub mask: Vec<f64>,
     pub adaptive: Vec<f64>,
     pub attention: Vec<f64>,
-    /// Masks and adaptive parts of earlier tasks.
+    /// Gradients of masks and adaptive parts of earlier tasks.
     pub past: Vec<(Vec<f64>, Vec<f64>)>,
 }
 
-/// Weights of the terms.
+/// Weights of the loss terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TermWeights {
     pub decay: f64,
-    /// True in a client's first task, in which the base decays, too.
+    /// True in a client's first task, in which the base has weight decay, too.
     pub base_decays: bool,
     pub sparsity: f64,
     pub drift: f64,
 }
 
-/// Values of the terms.
+/// Values of the loss terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct LossTerms {
     pub decay: f64,
@@ -74,12 +74,12 @@ impl LossTerms {
     }
 }
 
-/// The sigmoid of a mask.
+/// Returns the sigmoid of a mask.
 pub(super) fn gate(mask: f32) -> f64 {
     1.0 / (1.0 + libm::exp(-f64::from(mask)))
 }
 
-/// The sum over an entry-wise product.
+/// Returns the inner product of two vectors.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
@@ -97,7 +97,7 @@ impl LayerValues<'_> {
         (self.base.len() / self.mask.len().max(1)).max(1)
     }
 
-    /// Returns `theta`.
+    /// Returns the composed weight `theta`.
     pub fn compose(&self) -> Vec<f32> {
         let width = self.width();
         let mut theta = Vec::with_capacity(self.base.len());
@@ -115,7 +115,7 @@ impl LayerValues<'_> {
         theta
     }
 
-    /// Returns the gradients of a loss with this gradient at `theta`.
+    /// Returns the gradients of the parts for the gradient `theta` of the weight.
     pub fn slopes(&self, theta: &[f32]) -> LayerSlopes {
         let width = self.width();
         let mut slopes = LayerSlopes {
@@ -133,8 +133,9 @@ impl LayerValues<'_> {
         slopes
     }
 
-    /// Adds the gradients of the terms, and returns their values. With `retroactive` the gradients of earlier tasks'
-    /// masks and adaptive parts are returned, too.
+    /// Adds the gradients of the loss terms to `slopes`, and returns their values.
+    ///
+    /// With `retroactive`, `slopes` also gets the gradients of earlier tasks' masks and adaptive parts.
     pub fn add_terms(
         &self,
         weights: &TermWeights,

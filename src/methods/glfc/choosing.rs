@@ -26,7 +26,7 @@ pub enum Exemplars {
 /// Rule for the selection of exemplars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choosing {
-    /// Samples of a client at most, of all learned classes together.
+    /// Largest number of exemplars of a client, of all learned classes together.
     pub budget: usize,
     /// True if a sample may be chosen again.
     pub repeats: bool,
@@ -34,17 +34,17 @@ pub struct Choosing {
     pub by: Exemplars,
 }
 
-/// The samples of one class, of which some are to be chosen.
+/// Samples of one class, from which exemplars are chosen.
 pub(super) struct Class {
-    /// Its head row.
+    /// Head row of the class.
     pub row: u32,
     samples: Vec<u32>,
-    /// One behind the other, where it matters.
+    /// Features of the samples, concatenated; empty for a random choice.
     features: Vec<f32>,
 }
 
 impl Choosing {
-    /// Returns the classes of a shard, by head row, seen by this model.
+    /// Returns the classes of a shard, by head row, with the features that this model computes.
     ///
     /// # Errors
     /// When a sample cannot be read.
@@ -80,9 +80,9 @@ impl Choosing {
         }
     }
 
-    /// Returns this number of samples of a class, the best first.
+    /// Returns `each` samples of a class, the best first.
     ///
-    /// There are at most as many as the class has, unless a sample may be chosen again. Draws use a step of this key.
+    /// There are at most as many as the class has, unless samples may be repeated. Random choices use a step of `key`.
     pub(super) fn choose(self, class: &Class, each: usize, key: StreamKey) -> Vec<u32> {
         let Class { row, samples, features } = class;
         let dim = features.len() / samples.len().max(1);
@@ -114,7 +114,7 @@ mod tests {
     use crate::numerics::streams::Domain;
     use std::collections::BTreeSet;
 
-    /// Chance asks no features, and draws the same at the same key.
+    /// A random choice needs no features, and equal keys give equal draws.
     #[test]
     fn chance_draws_with_and_without_repeats() {
         let class = |row| Class { row, samples: (10..30).collect(), features: Vec::new() };
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(again, of(true, 25, 4, key));
         assert_ne!(again, of(true, 25, 5, key), "classes draw apart");
         assert_ne!(again, of(true, 25, 4, key.client(1)), "clients draw apart");
-        // A cut keeps what a smaller part would have been.
+        // The first exemplars are those of a smaller choice.
         assert_eq!(again[..7], of(true, 7, 4, key));
         let once = of(false, 25, 4, key);
         assert_eq!((once.len(), distinct(&once)), (20, 20));

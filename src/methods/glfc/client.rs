@@ -1,4 +1,4 @@
-//! Work of a GLFC client in a round.
+//! Training of a GLFC client in a round.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ impl Glfc {
         self.old_model == OldModel::Proxy
     }
 
-    /// Returns true if clients report the spread of their features: in the first task of LGA.
+    /// Returns true if clients report the spread of their features, as in the first task of LGA.
     pub(super) fn traces(&self, view: &TaskView) -> bool {
         let augment = self.proxy.augment.filter(|_| self.has_proxy() && view.task.0 == 0);
         augment.is_some_and(|augment| augment.from_clients)
     }
 
-    /// Returns the old model that a download names or the client keeps, and the head rows that it knows.
+    /// Returns the old model, which a download names or the client keeps, and the number of its head rows.
     fn old_of(
         &self,
         download: &Message,
@@ -44,7 +44,7 @@ impl Glfc {
     /// Trains a client in a round.
     ///
     /// # Errors
-    /// What the network or the samples report.
+    /// When the network fails, or a sample cannot be read.
     pub(super) fn train(
         &self,
         training: &LocalTraining<'_, GlfcClientState>,
@@ -63,7 +63,7 @@ impl Glfc {
             let (budget, repeats) = (self.memory_size as usize, self.repeats);
             let choosing = Choosing { budget, repeats, by: self.exemplars };
             state.learn(view.task, &received, (choosing, member.key), ctx)?;
-            // Who has learned nothing has nothing to hold.
+            // A client that has learned nothing has nothing to distill.
             let keeps = self.old_model == OldModel::Received && !state.rows.is_empty();
             let old = keeps.then(|| with_rows(&member.received, view.rows.start));
             state.old = old.transpose()?;

@@ -1,4 +1,4 @@
-//! Gradient compensation: a weight for every sample of a batch, so that no group of classes is drowned by another.
+//! Gradient compensation: a weight for every sample of a batch, so that no group of classes dominates the others.
 //!
 //! ```text
 //! g_i = |sigmoid(z_i,y) - 1|^e;   w_i = sum over the groups G that i is in of  g_i / mean_{j in G} g_j
@@ -6,8 +6,8 @@
 //! GLFC    groups: new samples, samples of learned classes;  e = 1
 //! LGA     groups: new samples, learned classes of every earlier task;  e = t / (t + 1), w clamped to 0.5..5
 //! ```
-//! Nothing is weighed while a client has learned no class. What is learned is the client's own affair: an exemplar is
-//! of a learned class, whatever the current task is.
+//! All weights are 1 until a client has learned a class. Learned classes are the client's own: an exemplar is of a
+//! learned class, whatever the current task is.
 
 use std::collections::BTreeMap;
 
@@ -27,25 +27,25 @@ pub enum Groups {
     Cumulative,
 }
 
-/// Weights of samples in the loss.
+/// Balance of the samples' weights in the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Not at all.
+    /// All weights are 1.
     None,
-    /// New ones against all learned ones (GLFC).
+    /// New classes against all learned ones (GLFC).
     Learned,
-    /// Every earlier task by itself (LGA).
+    /// New classes against each earlier task separately (LGA).
     Tasks(Groups),
 }
 
-/// Weights are in this range with LGA.
+/// Range of weights with LGA.
 const CLAMP: (f64, f64) = (0.5, 5.0);
 
-/// Head rows that a client has learned, and the task of each.
+/// Head rows that a client has learned, each with its task from 0.
 pub(super) type LearnedRows = BTreeMap<u32, usize>;
 
 impl Balance {
-    /// Returns `|sigmoid(z) - 1|^e` of every sample's own logit in task `task`, from 0.
+    /// Returns `|sigmoid(z) - 1|^e` of the logit `z` of every sample's own class, in task `task` from 0.
     pub(super) fn surprise(self, own: impl Iterator<Item = f32>, task: usize) -> Vec<f64> {
         let exponent = match self {
             Balance::Tasks(_) if task > 0 => task as f64 / (task + 1) as f64,
@@ -54,7 +54,7 @@ impl Balance {
         own.map(|z| libm::pow((sigmoid(z) - 1.0).abs(), exponent)).collect()
     }
 
-    /// Returns the weights before they are clamped, of samples with these labels.
+    /// Returns the weights of samples with these labels before clamping.
     pub(super) fn shares(
         self,
         surprise: &[f64],
@@ -72,7 +72,7 @@ impl Balance {
             let members: Vec<usize> = (0..old.len()).filter(|at| is_in(old[*at])).collect();
             let mean = members.iter().map(|at| surprise[*at]).sum::<f64>() / members.len() as f64;
             for at in members {
-                // Samples without any surprise weigh alike.
+                // If all samples of a group have gradient zero, they have equal weights.
                 shares[at] += if mean > 0.0 { surprise[at] / mean } else { 1.0 };
             }
         };
@@ -89,7 +89,7 @@ impl Balance {
         shares
     }
 
-    /// The weights of samples with these labels, of which `own` are the logits of their own classes.
+    /// Returns the weights of samples with these labels; `own` are the logits of their own classes.
     pub(super) fn weights(
         self,
         own: impl Iterator<Item = f32>,
@@ -123,7 +123,7 @@ mod tests {
         balance.weights(own(labels.len()).into_iter(), labels, &learned, task)
     }
 
-    /// GLFC card, invariant 1 and subtlety 4.
+    /// GLFC card, invariant 1 and subtlety 4: the weights of each group have mean 1.
     #[test]
     fn every_group_has_mean_one() {
         let labels = [0, 5, 1, 6, 5, 7, 0, 4];
@@ -136,7 +136,7 @@ mod tests {
         };
         assert!((mean(true) - 1.0).abs() < 1e-12 && (mean(false) - 1.0).abs() < 1e-12);
         assert!(found.iter().any(|weight| (weight - 1.0).abs() > 0.1));
-        // The only old one of a batch weighs one; who learned nothing, or weighs nothing, weighs all alike.
+        // The only old sample of a batch has weight 1. All have weight 1 if no class is learned, or without balance.
         assert_eq!(weights(Balance::Learned, &[5, 6, 1], &learned, 1)[2], 1.0);
         assert_eq!(weights(Balance::Learned, &labels, &[], 1), [1.0; 8]);
         assert_eq!(weights(Balance::None, &labels, &learned, 1), [1.0; 8]);
@@ -157,17 +157,17 @@ mod tests {
         }
         let clamped = weights(task, &labels, &learned, 3);
         assert!(clamped.iter().all(|weight| (0.5..=5.0).contains(weight)));
-        // Where all are as hard a sample of task s weighs one, or t - s times.
+        // If all samples are equally hard, one of task s has weight 1, or t - s with cumulative groups.
         let alike = |balance: Balance| balance.shares(&[0.3; 12], &labels, &map, 3);
         assert!(alike(task).iter().all(|weight| (weight - 1.0).abs() < 1e-12));
         let times = labels.map(|label| map.get(&label).map_or(1.0, |task| (3 - task) as f64));
         let found = alike(cumulative);
         assert!(found.iter().zip(times).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
-        // After one task there is one group.
+        // After one task there is one group of old classes.
         let two: Vec<u32> = labels.iter().map(|label| label % 6).collect();
         let of = |balance| weights(balance, &two, &[(0, 0), (1, 0)], 1);
         assert_eq!(of(task), of(cumulative));
-        // The exponent grows to one.
+        // The exponent grows towards 1.
         let exponent = |t| task.surprise([0.0f32].into_iter(), t)[0].log(0.5);
         let all = [0, 1, 2, 9].map(exponent);
         for (found, wanted) in all.into_iter().zip([1.0, 0.5, 2.0 / 3.0, 0.9]) {

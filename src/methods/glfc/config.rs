@@ -1,4 +1,4 @@
-//! The `[method]` table of GLFC and LGA.
+//! Keys of the `[method]` table of GLFC and LGA.
 
 use clap::ValueEnum;
 
@@ -93,7 +93,7 @@ impl Default for Glfc {
 }
 
 impl Glfc {
-    /// Returns the defaults of LGA.
+    /// Returns LGA with its default settings.
     pub fn default_lga() -> Glfc {
         defaults(Glfc::read_lga)
     }

@@ -1,4 +1,4 @@
-//! Exemplars that a client is assumed to hold and to choose, for virtual time.
+//! Numbers of exemplars that a client is assumed to hold and to choose, for virtual time.
 
 use super::config::Glfc;
 use super::outputs::Outputs;
@@ -6,7 +6,7 @@ use crate::data::TaskView;
 use crate::learning::exemplars::Quota;
 
 impl Glfc {
-    /// Returns the number of classes that a client is assumed to have learned before a task: all of earlier tasks.
+    /// Returns the number of classes that a client is assumed to have learned before a task.
     pub(super) fn learned_before(&self, view: &TaskView) -> usize {
         match self.outputs {
             Outputs::Seen => view.rows.start,
@@ -14,9 +14,9 @@ impl Glfc {
         }
     }
 
-    /// Returns the exemplars that a client is assumed to choose of each class of the task before.
+    /// Returns the number of exemplars that a client is assumed to choose of each class of the task before.
     ///
-    /// With `repeats` the number does not depend on the samples of a class, if there are any.
+    /// With `repeats` it does not depend on the samples of a class, if there are any.
     pub(super) fn chosen_of_each_class(&self, view: &TaskView, samples: usize) -> usize {
         let each = Quota::Floor.of(self.memory_size as usize, self.learned_before(view).max(1));
         match self.repeats {
@@ -25,10 +25,10 @@ impl Glfc {
         }
     }
 
-    /// Returns the exemplars that a client is assumed to train on in a task.
+    /// Returns the number of exemplars that a client is assumed to train on in a task.
     ///
-    /// Virtual time knows no earlier shards: it is as if the client had held as many samples of every earlier task as
-    /// of this one. With `repeats` the exemplars fill the budget, less what does not divide evenly among the learned
+    /// Earlier shards are not known to virtual time, so they are assumed to be as large as the current one. With
+    /// `repeats` the exemplars fill the budget, except for a remainder that does not divide evenly among the learned
     /// classes; a sample that was chosen several times is trained on as often.
     pub(super) fn held_exemplars(&self, view: &TaskView, samples: usize) -> usize {
         let learned = self.learned_before(view);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::data::{ClassPermutation, TaskSequence, TaskSizes};
 
-    /// Twelve classes in four tasks of three, ten samples of each task, a budget of 40.
+    /// Twelve classes in four tasks of three, ten samples of each task, and a budget of 40.
     #[test]
     fn exemplars_fill_the_budget_only_with_repeats() {
         let tasks = TaskSequence::new(12, &ClassPermutation::Native, &TaskSizes::Even(4)).unwrap();
@@ -59,7 +59,7 @@ mod tests {
             };
             tasks.tasks.iter().skip(1).map(|view| of(view)).collect()
         };
-        // 40 among three, six and nine classes are 13, 6 and 4 of each.
+        // A budget of 40 among three, six and nine classes is 13, 6 and 4 of each.
         let repeated = [(39, 13), (36, 6), (36, 4)];
         assert_eq!(numbers(true, Outputs::Seen), repeated);
         assert_eq!(numbers(true, Outputs::Own), repeated);

@@ -1,15 +1,13 @@
 //! Head rows that the server takes from clients.
 //!
-//! Where every client task has its own head rows, a mean over all clients would leave a client a fifth of what it
-//! learned. Powder's port takes no mean of the head: the clients of a round are in an order that is drawn again for
-//! every round, the server begins with the first one's head, and puts there, in this order, what each client has of the
-//! classes of its task.
+//! If every client task has its own head rows, a mean over five clients would keep a fifth of a client's update of
+//! them. Powder's port does not average heads. It draws an order of the clients in every round, begins with the head of
+//! the first one, and in this order replaces the rows of each client's task by those of its head.
 //!
 //! ```text
 //! head <- head of the first client;   for every client m in turn:   head[rows of m's task] <- head_m[rows of m's task]
 //! ```
-//! So a task's rows are what its client sent, and rows of earlier tasks move only in rounds in which their client is
-//! the first.
+//! So a task's rows are those that its client sent, and rows of other tasks are those of the first client.
 
 use clap::ValueEnum;
 
@@ -33,12 +31,12 @@ pub enum HeadRows {
     Last,
 }
 
-/// Puts the rows of a round's uploads into the head, in a random order at the round's key.
+/// Replaces head rows by those of a round's uploads, in an order drawn with the round's key.
 ///
-/// All other parameters stay as the mean made them.
+/// All other parameters keep the values of the mean.
 ///
 /// # Errors
-/// Rows that do not fit the head.
+/// When rows do not fit the head.
 pub(super) fn take_last(
     closing: &ClosedRound<'_>,
     theta: &mut ParameterSet,
@@ -56,7 +54,7 @@ fn draw(order: &mut [&KeptUpload], key: StreamKey) {
     shuffle(&mut key.rng(), order);
 }
 
-/// Returns the heads of these uploads put on the one before, one after another.
+/// Replaces the head in `theta` by the one before the round with rows of these uploads, in order.
 fn put(
     order: &[&KeptUpload],
     before: &ParameterSet,
@@ -87,7 +85,7 @@ mod tests {
     use crate::policy::{Message, Stage, UploadMeta, one_participant_per_client};
     use crate::quantity::{ClientId, Round, TaskId};
 
-    /// A head of one column, every row of this value.
+    /// Returns a head of one column, with this value in every row.
     fn head(rows: usize, value: f32) -> ParameterSet {
         let of = |shape: Vec<usize>| Parameter { values: vec![value; rows].into(), shape };
         let all = [(LinearHead::WEIGHT, of(vec![rows, 1])), (LinearHead::BIAS, of(vec![rows]))];
@@ -111,16 +109,17 @@ mod tests {
         set.get(LinearHead::BIAS).unwrap().values.to_vec()
     }
 
-    /// Rows 0..2, 2..4 and 4..6 of three clients, of a head of seven: the first one's is the base, then each one's own.
+    /// Three clients have rows 0..2, 2..4 and 4..6 of a head of seven rows: the first one's head is the base, then each
+    /// puts in its own rows.
     #[test]
     fn the_last_holder_wins_and_the_first_client_lends_the_rest() {
         let before = head(7, 0.0);
         let clients = [
             kept(0, 0..2, head(7, 1.0)),
             kept(1, 2..4, head(7, 2.0)),
-            // Its head is that of classes up to its own.
+            // This client's head ends with its own classes.
             kept(2, 4..6, head(6, 3.0)),
-            // Another participant of the same task as client 1.
+            // Another participant at the task of client 1.
             kept(3, 2..4, head(7, 4.0)),
         ];
         let of = |order: &[usize]| {
@@ -133,20 +132,20 @@ mod tests {
         };
         assert_eq!(of(&[0, 1, 2]), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 1.0]);
         assert_eq!(of(&[1, 0, 2]), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 2.0]);
-        // Who is first leaves rows alone that it was not sent.
+        // The first client does not change rows that it was not sent.
         assert_eq!(of(&[2, 0, 1]), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 0.0]);
-        // Of two at the same rows the later one.
+        // Of two clients with the same rows the later one counts.
         assert_eq!(of(&[0, 1, 3]), [1.0, 1.0, 4.0, 4.0, 1.0, 1.0, 1.0]);
         assert_eq!(of(&[0, 3, 1]), [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 1.0]);
         assert_eq!(of(&[]), [0.0; 7]);
-        // Rows that the head has not.
+        // Rows that the head does not have are an error.
         let wrong = kept(0, 6..9, head(9, 1.0));
         assert!(put(&[&wrong], &before, &mut head(7, 0.0)).is_err());
         let short = kept(0, 2..4, head(3, 1.0));
         assert!(put(&[&short], &before, &mut head(7, 0.0)).is_err());
     }
 
-    /// The order depends on the key of the round alone, and every client is first in about as many rounds.
+    /// The order depends only on the round's key, and all clients are first about equally often.
     #[test]
     fn the_order_is_drawn_in_every_round() {
         let clients = [0, 1, 2, 3, 4].map(|client| kept(client, 0..1, head(1, 0.0)));

@@ -1,7 +1,8 @@
-//! Images in passes without a gradient: those by which a client detects a new task, and those that a proxy server found.
+//! Images in passes without a gradient: for the detection of a new task, and for the scores of a proxy server.
 //!
-//! The releases of GLFC and LGA augment both: the entropy is of the training loader (`GLFC.py`, `LGA.py`), and found
-//! images pass the training transform before a model is scored on them (`fl_main.py`, `ProxyServer.py`).
+//! The releases of GLFC and LGA augment both: the entropy is computed with the training loader (`GLFC.py`, `LGA.py`),
+//! and reconstructed images pass the training transform before a model is scored on them (`fl_main.py`,
+//! `ProxyServer.py`).
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub enum PassTransform {
 }
 
 impl PassTransform {
-    /// Returns batches of a client's samples.
+    /// Returns a loader of a client's samples with this transform.
     pub(super) fn loader(self, shard: &Shard, ctx: &RunContext) -> Loader {
         match self {
             PassTransform::Train => ctx.train_loader(shard),
@@ -31,13 +32,13 @@ impl PassTransform {
         }
     }
 
-    /// Returns batches of images that were found.
+    /// Returns a loader of reconstructed images with this transform.
     ///
-    /// Their shape `(channels, rows, columns)` is what the network reads. Images for statistics are normalized and no
-    /// more.
+    /// The network reads images of their shape `(channels, rows, columns)`. The statistics transform only normalizes
+    /// them.
     ///
     /// # Errors
-    /// A training transform that makes images of another size.
+    /// When the training transform makes images of another size.
     pub(super) fn loader_of_found(
         self,
         found: Split,

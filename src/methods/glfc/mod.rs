@@ -1,35 +1,36 @@
-//! **GLFC** (Dong et al., "Federated Class-Incremental Learning", CVPR 2022) over FedAvg: clients keep exemplars, weigh
-//! samples so that old classes are not drowned, and hold the answers of an old model.
+//! **GLFC** (Dong et al., "Federated Class-Incremental Learning", CVPR 2022) over FedAvg: exemplars and distillation.
+//!
+//! Clients keep exemplars, weigh samples so that new classes do not dominate old ones, and distill an old model.
 //!
 //! ```text
 //! client   on a signal: the classes of the task before are learned, floor(budget / learned classes) exemplars of each
-//!          learns from the task's samples and all exemplars of learned classes, over all outputs seen
+//!          trains on the task's samples and all exemplars of learned classes, over all outputs seen
 //!            1/2 mean w BCE(z, y) + 1/2 mean BCE(z, tau)         (objective, compensation)
 //! server   the plain mean
 //! ```
-//! A signal is a task that the client had not met (`task_detection = "task"`), or a jump of the mean entropy of the
-//! received model's answers on its data (`"entropy"`, in nats: with ten outputs there are at most 2.3, with a hundred
-//! 4.6). In the release every registered client gets the model in every round, asks itself for a signal and chooses
-//! exemplars; here that is for the clients that are drawn, and a client that was not drawn in a task chooses from it
-//! when it is next asked, with the model that it then receives. A task without a signal is not learned, once the client
-//! has met the next one.
+//! A signal is a task that is new to the client (`task_detection = "task"`), or a jump of the mean entropy of the
+//! received model's predictions on its data (`"entropy"`, in nats: at most 2.3 with ten outputs and 4.6 with a
+//! hundred). In the release every registered client gets the model in every round, checks for a signal and chooses
+//! exemplars; here only sampled clients do. A client that was not sampled in a task chooses exemplars from it the next
+//! time it is sampled, with the model that it then receives. A task without a signal is never learned once the client
+//! has held the next one.
 //!
-//! Paper and release differ, and there is a key for each: the release may choose an exemplar again (`repeats`), and
-//! begins every round at the whole rate (`lr_schedule`). It also gives clients all images of six of ten classes each,
-//! so that shards overlap, and adds clients with every task: that is for the partition to say.
+//! For differences of paper and release there are keys: the release may choose an exemplar repeatedly (`repeats`), and
+//! begins every round at the full rate (`lr_schedule`). It also gives clients all images of six of ten classes each,
+//! so that shards overlap, and adds clients with every task: those are settings of the partition.
 //!
 //! **LGA** (Dong et al., "No One Left Behind: Real-World Federated Class-Incremental Learning", TPAMI 2023) balances
-//! every earlier task by itself, with an exponent that grows with the tasks, and weighs both terms:
+//! every earlier task separately, with an exponent that grows with the tasks, and weighs the samples in both terms:
 //!
 //! ```text
 //!            lambda mean w BCE(z, y) + lambda mean w BCE(z, tau)
 //! ```
-//! Its release adds a sample of an early task once for every later one (`groups = "cumulative"`).
+//! Its release counts a sample of an early task once for every later task (`groups = "cumulative"`).
 //!
-//! The old model is the mean model of the previous task's end, as ports of GLFC have it, or the one that a proxy server
-//! picks by images that it finds in clients' gradients (`old_model = "proxy"`, as the release does).
+//! The old model is the mean model at the end of the previous task, as in ports of GLFC, or the one that a proxy server
+//! picks by images that it reconstructs from clients' gradients (`old_model = "proxy"`, as in the release).
 //!
-//! # Where clients have tasks of their own
+//! # With client tasks
 //! In the benchmark of Powder and C²Prompt GLFC is a port (`GLFC_hard.py` and `FedAvg_weit` of Powder's release):
 //!
 //! ```text
@@ -37,17 +38,18 @@
 //!          mean BCE(z, y) + mean BCE(z, tau) over the classes of its task and those learned     (outputs = "own")
 //! server   a client task's head rows are what its client sends, the others one client's of the round   (rows = "last")
 //! ```
-//! with `compensate = false`, factors 1, `lr_schedule = "client"` and a head alone. Every client task has head rows of
-//! its own, so that the old model has to be the client's (`old_model = "received"`); the signal is the task. What the
-//! port does else:
+//! with `compensate = false`, factors 1, `lr_schedule = "client"` and only a head that trains. Every client task has
+//! separate head rows, so the old model has to be the client's (`old_model = "received"`); the signal is the task.
+//! Further differences of the port:
 //!
-//! * It hands every client the global model of the stage before as the old one, those that go on with a task too, from
-//!   a stage's second round on. Here these keep theirs: only rows of what a client has learned are held, and they move
-//!   in few rounds.
-//! * Who has learned nothing has an old model that holds nothing from the second stage on, and its loss counts twice.
-//!   Adam does not see it; here it counts once.
-//! * Features to choose exemplars by are all of a class's first image on both data sets (`exemplars = "random"`).
-//! * Clients have one more head in common, which no loss reaches; it is left out.
+//! * From a stage's second round on it sends every client the global model of the stage before as the old one, also
+//!   clients that continue a task. Here these keep theirs: only rows that a client has learned are distilled, and they
+//!   change in few rounds.
+//! * From the second stage on, a client that has learned nothing has an old model without outputs to distill, and its
+//!   loss counts twice, which has no effect with Adam; here it counts once.
+//! * Exemplars are chosen by features that are all of a class's first image, on both data sets
+//!   (`exemplars = "random"`).
+//! * Clients share one more head, which no loss reaches; it is left out.
 
 mod choosing;
 mod client;
@@ -132,12 +134,11 @@ impl LocalUpdate<GlfcClientState> for Glfc {
         1
     }
 
-    /// Returns the work of a client: training on the task's samples and all exemplars.
+    /// Returns the work of a client: training on the task's samples and all exemplars, with the old model's outputs.
     ///
-    /// The old model's outputs on them are included. A forward pass is added if the client reports its entropy or the
-    /// spread of its features. In a task's first round, taken to be the one with the signal, the client chooses
-    /// exemplars of the task before and reports gradients to a proxy server; a client that still works on an earlier
-    /// task does not.
+    /// A forward pass is added if the client computes the entropy, and one if it reports the spread of its features. In
+    /// a task's first round, which is assumed to have the signal, the client also chooses exemplars of the task before
+    /// and reports gradients to a proxy server; a client that still works on an earlier task does not.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, participant, round, samples, .. } = *load;
         let view = &participant.view;
@@ -181,7 +182,7 @@ impl LocalUpdate<GlfcClientState> for Glfc {
         all
     }
 
-    /// An old model of the server's is of one task, and so is what a jump of the entropy would mean.
+    /// Excludes mixed tasks if the old model or an entropy jump belongs to a single task.
     fn restrictions(&self) -> Vec<Restriction> {
         let why = match (self.old_model, self.task_detection) {
             (OldModel::TaskEnd, _) => {
@@ -202,10 +203,9 @@ impl LocalUpdate<GlfcClientState> for Glfc {
 }
 
 impl UploadExtras<GlfcClientState> for Glfc {
-    /// Returns the layout of an upload: a sample count, and further parts.
+    /// Returns the sample count, and what is sent to a proxy server.
     ///
-    /// These are, with a proxy server and on a signal, a gradient of every class, and what LGA's clients report of
-    /// their features.
+    /// These are a gradient for every class, which only signaled clients send, and the spread of features with LGA.
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let mut places = vec![sample_count()];
         let place = |name, shape: &[usize], dtype| {
@@ -223,7 +223,7 @@ impl UploadExtras<GlfcClientState> for Glfc {
         places
     }
 
-    /// Returns when the size of an upload is known: clients that receive the signal send more than others.
+    /// Returns the time at which the size of an upload is known: only signaled clients send gradients.
     fn size(&self) -> UploadSize {
         if self.has_proxy() { UploadSize::FromValues } else { UploadSize::Static }
     }
@@ -252,7 +252,7 @@ impl UploadExtras<GlfcClientState> for Glfc {
     }
 }
 
-/// The model that the proxy server picked.
+/// Old model that the proxy server picked, as an asset.
 impl DownloadExtras<Seen> for Glfc {
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let Some(before) = facts.view.task.0.checked_sub(1) else {
@@ -298,7 +298,9 @@ impl ServerUpdate<Seen> for Glfc {
         }
     }
 
-    /// Assumes clients of a task's first round to be signaled in it, and as many in later rounds.
+    /// Returns the work of a proxy server.
+    ///
+    /// All clients of a task's first round are assumed to be signaled in it; later rounds score as many images.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let images = updates * round.stage.view.rows.len();
         match self.has_proxy() {

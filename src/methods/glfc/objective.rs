@@ -1,14 +1,14 @@
-//! The loss of GLFC and LGA: compensated sigmoid cross-entropy, and relation distillation of the old model.
+//! Loss of GLFC and LGA: compensated sigmoid cross-entropy, and relation distillation of the old model.
 //!
 //! ```text
-//! GLFC   1/2 mean w BCE(z, y) + 1/2 mean   BCE(z, tau)        tau = y, its first K_old entries replaced by sigmoid(old z)
+//! GLFC   1/2 mean w BCE(z, y) + 1/2 mean   BCE(z, tau)     tau = y, its first K_old entries replaced by sigmoid(old z)
 //! LGA    lambda mean w BCE(z, y) + lambda mean w BCE(z, tau)
 //! ```
 //! Without an old model it is the mean of `w BCE(z, y)`. Means are over samples and all outputs seen.
 //!
-//! Over a client's own outputs (`outputs = "own"`) the sums are over what it has learned and the classes of its task,
-//! `tau` is the old model's answer on what it has learned alone, and means count all outputs of the head: others cost
-//! nothing, as where their logits are minus infinity. Powder's port is that with `w = 1` and both terms whole.
+//! Over a client's own outputs (`outputs = "own"`) the sums are over learned classes and those of the client's task,
+//! and `tau` has the old model's output for learned classes only. Means count all outputs of the head: others add zero,
+//! as if their logits were minus infinity. Powder's port is this with `w = 1` and both terms at weight 1.
 
 use candle_core::Tensor;
 
@@ -19,19 +19,21 @@ use crate::learning::losses::{sigmoid, weighted_sigmoid_cross_entropy};
 use crate::learning::{LearningError, Teacher};
 use crate::methods::averaging::{Objective, TrainingStep};
 
-/// The loss of a client in a task.
+/// Loss of a client in a task.
 pub(super) struct GlfcObjective {
     pub terms: Terms,
     pub learned: LearnedRows,
-    /// The current task, from 0.
+    /// Current task, from 0.
     pub task: usize,
-    /// The outputs that it runs over, where these are not all that train.
+    /// Outputs in the loss, if they are not all that train.
     pub own: Option<Own>,
     pub old: Option<Teacher>,
 }
 
 impl GlfcObjective {
-    /// Returns the loss of logits `(b, rows)` where the old model said `old`, `(b, columns)` flat.
+    /// Returns the loss of logits `(b, rows)`, a scalar.
+    ///
+    /// `old` are the old model's outputs `(b, columns)`, flat, with their number of columns.
     pub fn of(
         &self,
         logits: &Tensor,
@@ -45,7 +47,7 @@ impl GlfcObjective {
         let Some(own) = &self.own else {
             return self.over(logits, (labels, &weights), old, Some);
         };
-        // The old model's answers that are held, by column.
+        // Maps a column to the old model's output that is distilled, if its class is learned.
         let held = |column: usize| {
             let row = own.rows().get(column)?;
             self.learned.contains_key(row).then_some(*row as usize)
@@ -54,9 +56,9 @@ impl GlfcObjective {
         self.over(&own.of(logits)?, (&places, &weights), old, held)? * own.share()
     }
 
-    /// Returns the loss over these columns, of samples with these places and weights.
+    /// Returns the loss over these columns; samples have labels among them, and weights.
     ///
-    /// A column has the old model's output of the head row that `held` gives, if it is one that the old model knows.
+    /// `held` gives the old model's output that is distilled in a column; it is used if the old model has that output.
     fn over(
         &self,
         logits: &Tensor,
@@ -125,7 +127,7 @@ mod tests {
         values.into_iter().map(|value| value as f32).collect()
     }
 
-    /// The first columns of a stored matrix.
+    /// Returns the first columns of a stored matrix.
     fn columns(golden: &Golden, name: &str, count: usize) -> Vec<f32> {
         let width = golden.shape(name)[1];
         let rows = golden.f64(name);
@@ -221,7 +223,8 @@ mod tests {
         Var::from_slice(&values, (rows, columns), &Device::Cpu).unwrap()
     }
 
-    /// GLFC card, invariants 2 and 3; LGA card, invariants 1 and 6.
+    /// GLFC card, invariants 2 and 3; LGA card, invariants 1 and 6: without an old model all methods have the plain
+    /// loss, and outputs that equal those of the old model get no gradient from the distillation.
     #[test]
     fn an_old_model_asks_nothing_of_its_equal() {
         let (z, labels) = (logits(4, 6), [0, 5, 4, 1]);
@@ -241,7 +244,7 @@ mod tests {
         }
     }
 
-    /// LGA card, invariant 5: with half of each term, one old group and an exponent that is left out it is GLFC's.
+    /// LGA card, invariant 5: with half of each term, one old group and no exponent it is GLFC.
     #[test]
     fn lga_without_what_is_new_is_glfc() {
         let (z, old) = (logits(5, 6), logits(5, 4).flatten_all().unwrap().to_vec1().unwrap());

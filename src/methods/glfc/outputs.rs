@@ -1,4 +1,4 @@
-//! Over which outputs the loss of a client runs.
+//! Outputs of the head in the loss of a client.
 
 use std::ops::Range;
 
@@ -23,17 +23,17 @@ pub enum Outputs {
     Own,
 }
 
-/// A client's own outputs among those of a head.
+/// Own outputs of a client among those of a head: learned classes and those of its task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Own {
     /// Head rows, ascending.
     rows: Vec<u32>,
-    /// Outputs of the head.
+    /// Number of outputs of the head.
     all: usize,
 }
 
 impl Own {
-    /// Returns the rows of the learned classes and of the task's classes, in a head of `all` outputs.
+    /// Creates the outputs of learned classes and of the task's classes, in a head of `all` outputs.
     pub fn new(learned: &LearnedRows, task: Range<usize>, all: usize) -> Own {
         let mut rows: Vec<u32> = learned.keys().copied().collect();
         rows.extend(task.map(|row| row as u32));
@@ -42,29 +42,29 @@ impl Own {
         Own { rows, all }
     }
 
-    /// Returns their head rows, ascending.
+    /// Returns the head rows of the own outputs, ascending.
     pub fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// Returns their part of the outputs over which means are taken.
+    /// Returns the fraction of own outputs among those over which means are taken.
     pub fn share(&self) -> f64 {
         self.rows.len() as f64 / self.all.max(1) as f64
     }
 
-    /// Returns their columns of logits of the first outputs of the head.
+    /// Returns the own columns of logits, `(b, own outputs)`.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// When the logits have fewer columns than needed.
     pub fn of(&self, logits: &Tensor) -> candle_core::Result<Tensor> {
         let rows = Tensor::from_slice(&self.rows, self.rows.len(), logits.device())?;
         logits.index_select(&rows, 1)
     }
 
-    /// Returns the places of labels among them.
+    /// Returns the indices of labels among the own outputs.
     ///
     /// # Errors
-    /// A label of another client.
+    /// When a label is not among them.
     pub fn places(&self, labels: &[u32]) -> candle_core::Result<Vec<u32>> {
         let place = |label: &u32| match self.rows.binary_search(label) {
             Ok(place) => Ok(place as u32),
@@ -94,7 +94,7 @@ mod tests {
         assert!(error.contains("head row 7"), "{error}");
     }
 
-    /// The gradient of a column that is not the client's own is zero, to the bit.
+    /// Columns that are not the client's own have a gradient of exactly zero.
     #[test]
     fn others_outputs_learn_nothing() {
         let values: Vec<f32> = (0..8).map(|i| i as f32).collect();
@@ -105,15 +105,15 @@ mod tests {
         let gradients = mine.sqr().unwrap().sum_all().unwrap().backward().unwrap();
         let slope = gradients.get(&z).unwrap().to_vec2::<f32>().unwrap();
         assert_eq!(slope, [[0.0, 0.0, 4.0, 0.0], [8.0, 0.0, 12.0, 0.0]]);
-        // A head that is shorter than what was learned.
+        // A head that is shorter than the learned rows is an error.
         assert!(Own::new(&[(4, 0)].into(), 0..1, 4).of(&z).is_err());
     }
 
-    /// Powder's port by value: a client that has learned row 0 and is at rows 3 and 4, of a head of ten.
+    /// Powder's port by value: a client has learned row 0, its task has rows 3 and 4, and the head has ten rows.
     ///
-    /// With `s = sigmoid`, per sample over the rows 0, 3, 4 and divided by ten: `BCE(z, y) + BCE(z, tau)`, where `tau`
-    /// has the old model's answer at row 0 alone, also for an exemplar of row 0, and row 3 is not held though the old
-    /// model knows it.
+    /// With `s = sigmoid`, the loss of a sample is `BCE(z, y) + BCE(z, tau)` over the rows 0, 3 and 4, divided by ten.
+    /// `tau` has the old model's output in row 0 only, also for an exemplar of row 0; row 3 is not distilled, although
+    /// the old model knows it.
     #[test]
     fn own_outputs_by_value() {
         let port =
@@ -123,12 +123,12 @@ mod tests {
         let loss = GlfcObjective { terms: port, learned, task: 1, own, old: None };
         let z = [[0.5f32, 9.0, -7.0, 1.0, -2.0], [-1.0, 3.0, 4.0, 0.25, 0.75]];
         let z = Var::from_slice(z.as_flattened(), (2, 5), &Device::Cpu).unwrap();
-        // The old model knows four rows, of which the first is held.
+        // The old model has four rows, of which the first is distilled.
         let old = [2.0f32, 5.0, 5.0, -5.0, -0.5, 5.0, 5.0, -5.0];
         let value = |loss: &Tensor| loss.to_scalar::<f32>().unwrap();
         let s = |z: f64| 1.0 / (1.0 + libm::exp(-z));
         let bce = |z: f64, t: f64| -t * libm::log(s(z)) - (1.0 - t) * libm::log(1.0 - s(z));
-        // The first sample is of row 4, the second an exemplar of row 0.
+        // The first sample is of row 4, the second is an exemplar of row 0.
         let labelled = bce(0.5, 0.0)
             + bce(1.0, 0.0)
             + bce(-2.0, 1.0)
@@ -147,7 +147,7 @@ mod tests {
         let both = loss.of(&z, &[4, 0], Some((&old, 4))).unwrap();
         near(value(&both), (labelled + held) / 20.0);
         near(value(&loss.of(&z, &[4, 0], None).unwrap()), labelled / 20.0);
-        // Slopes: those of rows 1 and 2 are zero to the bit, of row 0 (2 s(z) - y - s(old)) / 20.
+        // Gradients of rows 1 and 2 are exactly zero, that of row 0 is (2 s(z) - y - s(old)) / 20.
         let gradients = both.backward().unwrap();
         let slopes: Vec<f32> = gradients.get(&z).unwrap().flatten_all().unwrap().to_vec1().unwrap();
         for (row, (z, y, old)) in slopes.chunks(5).zip([(0.5, 0.0, 2.0), (-1.0, 1.0, -0.5)]) {
@@ -155,7 +155,7 @@ mod tests {
             near(row[0], (2.0 * s(z) - y - s(old)) / 20.0);
         }
         near(slopes[3], 2.0 * s(1.0) / 20.0);
-        // Half of each term is half of it; the old model's term alone.
+        // Terms are proportional to their weights; here the old model's term alone.
         let half = GlfcObjective { terms: Terms { labels: 0.0, relation: 0.5, ..port }, ..loss };
         near(value(&half.of(&z, &[4, 0], Some((&old, 4))).unwrap()), held / 40.0);
         assert!(half.of(&z, &[4, 1], None).is_err(), "row 1 is another client's");

@@ -1,8 +1,8 @@
-//! GLFC or LGA: which of the two a `[method]` table is of.
+//! GLFC or LGA: the method of a `[method]` table, which determines defaults.
 
 use crate::methods::trainable::TrainableKeys;
 
-/// Method whose release the defaults are of.
+/// Method from whose release the defaults are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Release {
     Glfc,
@@ -10,7 +10,7 @@ pub(crate) enum Release {
 }
 
 impl Release {
-    /// Returns what a default taken from it has as its source.
+    /// Returns the source of defaults from this release.
     pub fn source(self) -> &'static str {
         match self {
             Release::Glfc => "the release of GLFC",
@@ -18,7 +18,7 @@ impl Release {
         }
     }
 
-    /// Returns the keys of what trains.
+    /// Returns the keys for trained parameters and their aggregation, with this release's defaults.
     pub fn fedavg_keys(self) -> TrainableKeys {
         TrainableKeys::FEDAVG.uniform(self.source()).over_all_seen().growing(self.source())
     }

@@ -3,7 +3,7 @@
 use crate::methods::averaging::Requirement;
 use crate::scenario::{DataSource, EpochSchedule, RequirementError, Scenario};
 
-/// Requires images, which a proxy server looks at.
+/// Requires images, which the proxy server reconstructs.
 pub(super) fn images() -> Requirement {
     let instead = "`method.old_model = \"task-end\"`";
     let violation = move |scenario: &Scenario| {
@@ -17,7 +17,7 @@ pub(super) fn images() -> Requirement {
     Requirement::new(violation).summarized(format!("images, not text (or {instead})"))
 }
 
-/// Refuses a rate that `[client]` changes from epoch to epoch together with the method's own schedule.
+/// Refuses an epoch schedule in `[client]` together with the method's own schedule.
 pub(super) fn has_one_schedule(scenario: &Scenario) -> Option<RequirementError> {
     (scenario.client.epoch_schedule != EpochSchedule::Constant).then(|| {
         let message = "`method.lr_schedule` contradicts `client.epoch_schedule`";

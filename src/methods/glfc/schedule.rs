@@ -1,7 +1,8 @@
-//! The learning rate of GLFC's release, from epoch to epoch of a task.
+//! Learning rate of GLFC's release over the epochs of a task.
 //!
-//! The release counts 20 epochs in each of 10 rounds, and lowers the rate in the epochs 100, 150 and 180 of these 200:
-//! after a half, three quarters and nine tenths of a task, which is what is done here whatever the numbers are.
+//! The release has 10 rounds of 20 epochs and lowers the rate in the epochs 100, 150 and 180 of these 200: after a
+//! half, three quarters and nine tenths of a task. The same fractions are used here for any number of rounds and
+//! epochs.
 
 use clap::ValueEnum;
 
@@ -21,11 +22,11 @@ pub enum RateSchedule {
     Client,
 }
 
-/// Factor of the learning rate at every milestone.
+/// Factor on the learning rate at each milestone.
 const FACTOR: f64 = 0.2;
 
 impl RateSchedule {
-    /// Returns the plan of a round with this schedule.
+    /// Returns the training plan of a round with this schedule.
     pub(super) fn plan(self, plan: &TrainingPlan) -> TrainingPlan {
         let Some((round, rounds)) = plan.round.filter(|_| self != RateSchedule::Client) else {
             return plan.clone();
@@ -37,7 +38,9 @@ impl RateSchedule {
         }
     }
 
-    /// The epochs of a round in which the rate falls by a factor; more than once where it falls by several.
+    /// Returns the epochs of a round at which the rate falls by the factor.
+    ///
+    /// An epoch occurs several times if the rate falls by several factors at once.
     fn milestones(self, epochs: u32, round: u32, rounds: u32) -> Vec<u32> {
         let (all, begin) = (u64::from(epochs) * u64::from(rounds), epochs * round);
         let of_task = [(1, 2), (3, 4), (9, 10)].map(|(part, whole)| (all * part / whole) as u32);
@@ -57,8 +60,8 @@ mod tests {
     use super::*;
     use crate::learning::OptimizerConfig;
 
-    /// Of a task of 10 rounds of 20 epochs at rate 2: every epoch of round 5 a fifth, the second half of round 7 a
-    /// 25th, round 9 a 125th; in the release rounds 6 and 8 are at the whole rate again (GLFC card, 9.10).
+    /// A task of 10 rounds of 20 epochs at rate 2: a fifth in all epochs of round 5, a 25th in the second half of round
+    /// 7, a 125th in round 9. In the release rounds 6 and 8 have the full rate again (GLFC card, 9.10).
     #[test]
     fn rates_fall_in_the_epochs_of_the_card() {
         let plan = TrainingPlan {
@@ -78,7 +81,7 @@ mod tests {
         let late = [5.0, 5.0, 25.0, 25.0];
         assert_eq!(all(RateSchedule::Monotone), [one, one, five, five, late, [25.0; 4], last]);
         assert_eq!(all(RateSchedule::Client), [one; 7]);
-        // One round of 20 epochs has all three.
+        // A single round of 20 epochs has all three milestones.
         let plan = |schedule: RateSchedule| schedule.milestones(20, 0, 1);
         assert_eq!(plan(RateSchedule::Code), [10, 15, 18]);
         assert_eq!(plan(RateSchedule::Monotone), [10, 15, 18]);

@@ -1,4 +1,4 @@
-//! Signal to a client that a new task has begun.
+//! Signal by which a client notices that a new task has begun.
 
 use clap::ValueEnum;
 
@@ -23,7 +23,7 @@ pub enum Signal {
 }
 
 impl Glfc {
-    /// Returns true if the received model, or the task, signals that a new task has begun.
+    /// Returns true if a new task has begun, by the task itself or by the entropy of the received model.
     pub(super) fn is_signalled(
         &self,
         state: &mut GlfcClientState,
@@ -34,7 +34,7 @@ impl Glfc {
         let view = &member.participant.view;
         match self.task_detection {
             Signal::Task => Ok(state.task != Some(view.task)),
-            // Nothing answers on nothing: the entropy stays that of the last round with samples.
+            // Without samples there are no predictions: the entropy of the last round with samples stays.
             Signal::Entropy if member.shard.is_empty() => Ok(false),
             Signal::Entropy => {
                 let before = state.entropy;
@@ -46,9 +46,10 @@ impl Glfc {
     }
 }
 
-/// Returns the mean entropy in nats of a model's answers on a client's samples, over the outputs seen.
+/// Returns the mean entropy of a model's predictions on a client's samples, in nats.
 ///
-/// The releases add 1e-5 to every probability before the logarithm, which moves it by less than `1e-5 seen`.
+/// Predictions are over the outputs seen. The releases add 1e-5 to every probability before the logarithm, which
+/// changes the entropy by less than `1e-5 seen`.
 fn entropy(
     loader: Loader,
     model: &Classifier,
@@ -78,7 +79,7 @@ fn entropy_of(logits: &[f32]) -> f64 {
 mod tests {
     use super::*;
 
-    /// GLFC card, invariant 6 of the signal: uniform answers have `ln K`, certain ones nothing.
+    /// GLFC card, invariant 6 of the signal: uniform predictions have the entropy `ln K`, certain ones 0.
     #[test]
     fn uniform_answers_have_the_entropy_of_their_number() {
         assert!((entropy_of(&[0.7; 10]) - libm::log(10.0)).abs() < 1e-12);

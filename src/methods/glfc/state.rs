@@ -1,5 +1,4 @@
-//! State of a GLFC client. It holds exemplars, learned rows, samples of tasks to choose from and, if the client has its
-//! own old model, that model.
+//! State of a GLFC client: exemplars, learned rows, shards to choose exemplars from, and maybe an old model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,33 +14,35 @@ use crate::policy::{ClientState, PolicyError, RunContext};
 use crate::quantity::TaskId;
 use crate::wire::Saved;
 
-/// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
-/// themselves, and these are what [`state_bytes`](ClientState::state_bytes) counts, besides the numbers of an old model.
-/// Those it has still to choose from are its own data.
+/// State of a GLFC client.
+///
+/// Samples are stored as indices in the data set. [`state_bytes`](ClientState::state_bytes) counts what a real client
+/// would keep: the exemplars themselves and the values of an old model. Shards that it has yet to choose from are its
+/// own data.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct GlfcClientState {
-    /// Bytes of one sample.
+    /// Size of a sample in bytes.
     pub(super) sample_bytes: u64,
-    /// The task that the last signal began.
+    /// Task of the latest signal.
     pub(super) task: Option<TaskId>,
-    /// Mean entropy of the answers when it was last asked.
+    /// Mean entropy of the received model's predictions, when last computed.
     pub(super) entropy: f64,
     /// Head rows of learned classes, also of those without exemplars.
     pub rows: BTreeSet<u32>,
     /// Exemplars of learned classes, the best of each first.
     pub by_class: ByClass,
-    /// Tasks whose classes are not learned yet, the current one last.
+    /// Shards of tasks whose classes are not learned yet, the current task last.
     met: BTreeMap<TaskId, Shard>,
-    /// Model that the client received when its task began, if it keeps one.
+    /// Model that the client received when its task began, if the client keeps one.
     ///
-    /// It has the head rows before those of the task.
+    /// Its head has only the rows before those of the task.
     pub old: Option<ParameterSet>,
 }
 
 impl GlfcClientState {
-    /// Records that the client holds this shard of a task, and forgets all but the newest of earlier ones.
+    /// Stores the shard that the client holds of a task; of earlier tasks only the newest stays.
     ///
-    /// In the releases classes of a task are overwritten as the next one begins.
+    /// In the releases the classes of a task are overwritten as the next one begins.
     pub(super) fn meet(&mut self, task: TaskId, shard: &Shard) {
         let newest = self.met.keys().next_back().copied();
         if newest.or(self.task).is_none_or(|known| known < task) {
@@ -52,8 +53,10 @@ impl GlfcClientState {
         }
     }
 
-    /// Moves the tasks before `task` to the learned ones. Exemplars are chosen by this model's unit features, or drawn
-    /// with this key, and all exemplars are cut to their part of the budget.
+    /// Learns the classes of all stored tasks before `task`, which the signal has begun.
+    ///
+    /// Exemplars are chosen by the model's unit features, or drawn with `key`; all classes are cut to their share of
+    /// the budget.
     pub(super) fn learn(
         &mut self,
         task: TaskId,
@@ -76,7 +79,7 @@ impl GlfcClientState {
         Ok(())
     }
 
-    /// Returns the learned classes with the task of each.
+    /// Returns the learned head rows with the task of each.
     pub(super) fn of_tasks(&self, task_sequence: &TaskSequence) -> LearnedRows {
         let task =
             |row: u32| task_sequence.tasks.partition_point(|view| view.seen() <= row as usize);
@@ -88,7 +91,7 @@ impl ClientState for GlfcClientState {
     fn state_bytes(&self) -> u64 {
         let old = self.old.iter().flat_map(ParameterSet::iter);
         let numbers: u64 = old.map(|(_, parameter)| parameter.values.len() as u64).sum();
-        // An image that was chosen several times is kept once.
+        // An image that was chosen several times is stored once.
         let distinct = |(_, chosen): (u32, &[u32])| chosen.iter().collect::<BTreeSet<_>>().len();
         let images = self.by_class.iter().map(distinct).sum::<usize>();
         self.sample_bytes * images as u64 + 4 * numbers
@@ -118,7 +121,7 @@ mod tests {
         memory.meet(TaskId(4), &[].into());
         let met = BTreeMap::from([(TaskId(2), [5, 6].into()), (TaskId(4), [].into())]);
         assert_eq!(memory.met, met);
-        // A task that was met without a signal before the next one began is not learned any more.
+        // A task without a signal before the next one began is never learned.
         let mut later = memory.clone();
         later.meet(TaskId(5), &[8].into());
         let met = BTreeMap::from([(TaskId(4), [].into()), (TaskId(5), [8].into())]);
@@ -131,7 +134,7 @@ mod tests {
         assert_eq!(memory.state_bytes(), 2 * 64 + 6 * 4);
     }
 
-    /// Tasks of two rows each: the first row of a task is its own.
+    /// With tasks of two rows each, every row belongs to the task that contains it.
     #[test]
     fn learned_rows_are_of_the_task_that_brought_them() {
         use crate::data::{ClassPermutation, TaskSizes};

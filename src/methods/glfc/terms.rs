@@ -1,24 +1,24 @@
-//! Weights of the two terms of the loss, and the keys of GLFC and of LGA that say them.
+//! Weights of the two terms of the loss, and the keys of GLFC and LGA for them.
 
 use super::compensation::{Balance, Groups};
 use super::release::Release;
 use crate::scenario::reader::{Keys, TableReader};
 
-/// Weights of both terms.
+/// Weights of samples and of both terms of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
-    /// Weights of samples.
+    /// Balance of samples, from which their weights follow.
     pub balance: Balance,
-    /// Weight of the labels, where there is an old model.
+    /// Weight of the loss on labels, if there is an old model.
     pub labels: f64,
-    /// Weight of the old model's answers.
+    /// Weight of the distillation from the old model.
     pub relation: f64,
-    /// True if samples are weighed in the second term, too.
+    /// True if the weights of samples apply to the second term, too.
     pub weighs_relation: bool,
 }
 
 impl Terms {
-    /// Reads the keys of the method that has such a release.
+    /// Reads the keys of GLFC or of LGA.
     pub(super) fn read(table: &mut TableReader<'_>, release: Release) -> Terms {
         match release {
             Release::Glfc => GlfcTerms::read(table).into(),

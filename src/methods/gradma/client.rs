@@ -1,5 +1,7 @@
-//! A client's steps: gradients at three places on the same batch, and the direction nearest to the first that goes
-//! against none of them.
+//! Steps of a client: gradients of three models on one batch, projected onto a cone.
+//!
+//! A step is the nearest to the current gradient's that opposes neither the steps of the other gradients nor the way back
+//! to the received model.
 
 use candle_core::Tensor;
 
@@ -13,7 +15,9 @@ use crate::model::{Dropout, ModelError, Parameter, ParameterSet, Variables};
 use crate::numerics::cone::{Program, moved};
 use crate::policy::PolicyError;
 
-/// `P(g; R, rho)` of a tensor; `g` itself where it is within the cone, or nothing is.
+/// Returns the projection `P(g; R, rho)` of a gradient `g` of one tensor.
+///
+/// It is `g` itself if `g` is in the cone, or if the cone is empty.
 pub(super) fn turned<T: Copy + Into<f64>>(g: &[T], rows: &[&[T]], rho: f64) -> Vec<f64> {
     match Program::of(g, rows, rho).by_enumeration() {
         Some(multipliers) => moved(g, rows, &multipliers),
@@ -21,22 +25,22 @@ pub(super) fn turned<T: Copy + Into<f64>>(g: &[T], rows: &[&[T]], rho: f64) -> V
     }
 }
 
-/// A loss whose gradient is the direction of the next step.
+/// Loss whose gradient is the direction of the next step.
 pub(super) struct GradMaObjective {
     rho: f64,
     decay: f64,
-    /// Reference models, if clients turn their steps.
+    /// Reference models, if clients project their steps.
     elsewhere: Option<ReferenceModels>,
-    /// True if the model before the first step is one of an earlier round.
+    /// True if the model before the first step is that of an earlier round.
     came_back: bool,
     step: u64,
 }
 
-/// The two other places where gradients are taken.
+/// Models besides the current one at which gradients are computed.
 struct ReferenceModels {
-    /// Model at the received parameters.
+    /// Received model.
     start: Classifier,
-    /// Model before the last step.
+    /// Model before the latest step.
     previous: Classifier,
 }
 
@@ -66,7 +70,7 @@ impl GradMaObjective {
         Ok(GradMaObjective { rho, decay, elsewhere, came_back: last.is_some(), step: 0 })
     }
 
-    /// Computes the loss at a place, and the gradient of each variable.
+    /// Returns the losses of a model on a step's batch, and gradients with weight decay.
     fn gradients(
         &self,
         at: &Classifier,
@@ -97,7 +101,7 @@ impl GradMaObjective {
     }
 }
 
-/// Losses `(members)`, and the gradient of each variable.
+/// Losses, `(members)`, and the gradient of each variable.
 struct LossWithGradient {
     losses: Tensor,
     slopes: Vec<Vec<f32>>,
@@ -106,7 +110,7 @@ struct LossWithGradient {
 impl Objective for GradMaObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let LossWithGradient { losses, mut slopes } = self.gradients(pass.model, pass)?;
-        // Without an earlier round all three places are one at the first step, and the gradient is in its own cone.
+        // Without an earlier round all three models are equal at the first step, and the gradient is in its cone.
         if let (Some(places), true) = (&self.elsewhere, self.step > 0 || self.came_back) {
             let start = match self.step {
                 0 => slopes.clone(),
@@ -136,14 +140,14 @@ impl Objective for GradMaObjective {
         let mut sum = losses;
         for (slope, (_, variable)) in slopes.into_iter().zip(pass.model.variables()) {
             let term = Linear::new(slope, variable)?.of(variable, 1)?;
-            // The gradient alone: the value stays that of the loss.
+            // Adds the gradient only; the value of the loss does not change.
             sum = sum.broadcast_add(&(&term - term.detach())?)?;
         }
         Ok(sum)
     }
 }
 
-/// Returns true if every tensor of a kept model has the shape that it has in the model received: a head may have grown.
+/// Returns true if the tensors of a kept model have the shapes of the received ones: a head may have grown.
 fn have_one_shape(kept: &ParameterSet, received: &ParameterSet) -> bool {
     kept.iter().all(|(name, kept)| received.get(name).is_some_and(|now| now.shape == kept.shape))
 }

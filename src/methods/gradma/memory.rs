@@ -1,4 +1,4 @@
-//! Memory of clients at the server, and the server's step.
+//! Updates of clients that the server remembers, and the server's step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,9 @@ use crate::policy::{KeptUpload, ModelFacts, PolicyError};
 use crate::quantity::ClientId;
 use crate::wire::{Kind, Loading, Saved, SavedField, Saving, WireError};
 
-/// `m~`, the accumulated updates `G_m` of some clients, and how often each of them answered.
+/// State of the server: momentum `m~`, and accumulated updates `G_m` of some clients.
+///
+/// The number of each client's uploads decides which client leaves a full memory.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct UpdateMemory {
     vectors: VectorStore,
@@ -23,7 +25,7 @@ const UPDATE: &str = "update";
 const CLIENTS: &str = "clients";
 const ANSWERS: &str = "answers";
 
-/// Update of a client: `d_m`, relative to the model that it was sent.
+/// Update `d_m` of a client, relative to the model that it was sent.
 pub(super) struct ClientDelta {
     pub client: ClientId,
     pub update: ParameterSet,
@@ -42,13 +44,13 @@ impl ClientDelta {
     }
 }
 
-/// The server's step.
+/// Result of the server's step.
 pub(super) struct ServerStep {
-    /// Parameters that it moves.
+    /// Parameters after the step.
     pub theta: ParameterSet,
-    /// Tensors whose step was turned.
+    /// Number of tensors whose step was projected.
     pub turned: u32,
-    /// Tensors for which no vector does what all rows ask.
+    /// Number of tensors for which no vector satisfies all constraints.
     pub unsolved: u32,
 }
 
@@ -64,7 +66,7 @@ impl UpdateMemory {
         self.vectors.get(name)
     }
 
-    /// Returns the number of uploads of a client, if it is in memory.
+    /// Returns the number of uploads of a client that is in memory.
     #[cfg(test)]
     pub(super) fn answers_of(&self, client: ClientId) -> Option<u32> {
         self.answers.get(&client).copied()
@@ -75,7 +77,7 @@ impl UpdateMemory {
         self.answers.clear();
     }
 
-    /// Makes room for the clients that answered and counts their answers.
+    /// Counts the uploads of clients, and makes room for new ones in a memory of `most` clients.
     pub(super) fn admit(&mut self, present: &BTreeSet<ClientId>, most: usize) {
         for (client, answers) in &mut self.answers {
             *answers += u32::from(present.contains(client));
@@ -97,7 +99,7 @@ impl UpdateMemory {
         }
     }
 
-    /// `G_m <- G_m + d_m` of a client that is remembered.
+    /// Computes `G_m <- G_m + d_m`, if the client is in memory.
     pub(super) fn add(&mut self, answer: &ClientDelta) {
         if !self.answers.contains_key(&answer.client) {
             return;
@@ -107,9 +109,9 @@ impl UpdateMemory {
         self.vectors.set(name, old.zipped(&answer.update, |old, new| old + new));
     }
 
-    /// Moves `w` by `-gamma_g m~`, tensor by tensor; returns what is left of updates.
+    /// Moves the parameters `before` by `-gamma_g m~`, tensor by tensor, and lets updates decay.
     ///
-    /// Uploads of this weight have moved it by `sum` together.
+    /// `sum` returns the weighted sum of uploaded changes of a tensor, `weight` is the total weight.
     pub(super) fn step<'s>(
         &mut self,
         method: &GradMa,
@@ -131,7 +133,7 @@ impl UpdateMemory {
             let step =
                 |(at, last): (usize, &f32)| method.momentum * f64::from(*last) + moved_by(at);
             let mut step: Vec<f64> = last.values.iter().enumerate().map(step).collect();
-            // A head that grows leaves rows of zeros behind earlier updates.
+            // Earlier updates of a head that has grown are shorter; missing rows count as zeros.
             let rows: Vec<&[f32]> =
                 updates.iter().filter_map(|set| Some(&set.get(name)?.values[..])).collect();
             match Program::of(&step, &rows, method.server_margin).by_active_sets() {

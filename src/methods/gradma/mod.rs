@@ -1,7 +1,8 @@
-//! **GradMA** (Luo et al., CVPR 2023): steps are turned, tensor by tensor, so that they do not go against what is
-//! remembered: on clients the gradients of the step before and at the model received, and the way back to it; on the
-//! server the updates of clients, also of those that are away. What it keeps from being forgotten are absent clients,
-//! not earlier tasks.
+//! **GradMA** (Luo et al., CVPR 2023): steps are projected so that they do not oppose remembered gradients and updates.
+//!
+//! The projection is done for each tensor. Clients remember the gradients at the model before the last step and at the
+//! received model, and the way back to it; the server remembers the updates of clients, also of absent ones. This
+//! prevents forgetting of absent clients, not of earlier tasks.
 //!
 //! ```text
 //! client   g, g_prev, g_0: gradients on one batch at theta, at the model before the last step, and at w
@@ -10,18 +11,17 @@
 //!          m <- beta_1 m~ + d;  m~ = P(m; all G_m, rho_g);  w <- w - gamma_g m~;  G_m <- beta_2 G_m
 //! P(g; R, rho) = argmin |u - g|^2  s.t.  <R_i, u> >= rho |g| |R_i|
 //! ```
-//! Where no vector does what all rows ask, the step stays as it is. `project` says who turns steps: GradMA-W has the
-//! clients alone, GradMA-S the server alone; without the server's part it takes `gamma_g` of the way to FedAvg's mean,
-//! and without that of clients they train as FedAvg's do. A weight decay is a part of every gradient before it is turned, and is not on
-//! biases.
+//! If no vector satisfies all constraints, the step is not changed. `project` says who projects steps: in GradMA-W only
+//! the clients, in GradMA-S only the server. Otherwise the server moves by `gamma_g` of the way to FedAvg's mean, and
+//! clients train as in FedAvg. Weight decay is added to every gradient before the projection, except for biases.
 //!
-//! A full memory makes room for a client by dropping the one among those that did not answer that has answered least;
-//! where every client in it answered, the newcomer is not remembered. With `steps` a round is that number of batches, from the
-//! start of a fresh order in every round.
+//! A full memory makes room for a new client by removing the one with the fewest uploads among those absent from the
+//! round; if all its clients are present, the new one is not remembered. With `steps` a round has that number of
+//! batches, in a new random order in every round.
 //!
-//! In the release of GradMA-W a client keeps the model at the end of its last round, which is the one before its first
-//! step in the next (`previous = "last-round"`); in that of the full method it is the model received, so that clients
-//! keep nothing.
+//! In the release of GradMA-W a client keeps the model at the end of its last round as the one before its first step in
+//! the next (`previous = "last-round"`); in that of the full method it is the received model, so that clients keep
+//! nothing.
 
 mod client;
 mod memory;
@@ -71,7 +71,7 @@ pub enum StepBefore {
 }
 
 impl StepBefore {
-    /// Returns the form of the release.
+    /// Returns the choice of the release for a projection.
     fn released(project: Project) -> StepBefore {
         match project {
             Project::Clients => StepBefore::LastRound,
@@ -80,10 +80,10 @@ impl StepBefore {
     }
 }
 
-/// Name of the model that a client keeps.
+/// Name of the model that a client keeps of its last round.
 const LAST: &str = "last";
 
-/// Origin of most defaults.
+/// Source of most defaults.
 const CODE: &str = "public code, CIFAR-10";
 
 /// Keys of the `[method]` table of GradMA.
@@ -205,9 +205,9 @@ impl LocalUpdate<VectorStore> for GradMa {
         1
     }
 
-    /// Three passes of a batch in place of one, and a program of three rows in every step.
+    /// Charges three passes for every pass of FedAvg, and a quadratic program of three rows in every step.
     ///
-    /// The first step has none where clients keep nothing.
+    /// The first step has no program if clients keep nothing.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, samples, plan, .. } = *load;
         let passes = match self.steps {
@@ -253,7 +253,7 @@ impl ServerUpdate<UpdateMemory> for GradMa {
             return Ok(Vec::new());
         }
         if !self.at_server() {
-            // GradMA-W: `w <- w - gamma_g d`, and `d` is the way back from FedAvg's mean.
+            // GradMA-W computes `w <- w - gamma_g d`, where `w - d` is FedAvg's mean.
             closing.step_along(self.server_lr, theta);
             return Ok(Vec::new());
         }
@@ -274,9 +274,9 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         ])
     }
 
-    /// Returns the work of the momentum, of the quadratic program and of the rests of updates.
+    /// Returns the work of the momentum, of the quadratic program, and of the decay of updates.
     ///
-    /// The program has a row for every client that may have answered.
+    /// The program has a row for every client that may have uploaded.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         if !self.at_server() {
             return 0.0;

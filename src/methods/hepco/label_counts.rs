@@ -9,10 +9,10 @@ use crate::methods::parts::{ClientContext, UploadExtras};
 use crate::policy::{ExchangeFacts, KeptUpload, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
 
-/// Name of their tensor.
+/// Name of the tensor of label counts in uploads.
 const COUNTS: &str = "label_counts";
 
-/// Number of samples of each class of the task that a client has; an upload counts by their sum.
+/// Number of samples of each class of the task that a client has; their sum is the upload's weight.
 pub(super) struct LabelCounts;
 
 impl<S> UploadExtras<S> for LabelCounts {
@@ -38,7 +38,7 @@ impl<S> UploadExtras<S> for LabelCounts {
         COUNTS
     }
 
-    /// The first head row that is sent, and the first that is counted.
+    /// Returns the first head row of the upload and the first row that is counted (the first of the task).
     fn fields(&self, facts: &ExchangeFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
         let mut fields = MetaWriter::new();
         fields.u64(first_row as u64).u64(facts.view.rows.start as u64);
@@ -50,7 +50,7 @@ impl<S> UploadExtras<S> for LabelCounts {
     }
 }
 
-/// Returns the first head row of an upload, and its samples by head row, of this number of rows.
+/// Returns the first head row of an upload, and its label counts of `rows` head rows.
 fn reported(update: &Message, rows: usize) -> Result<(usize, Vec<u32>), WireError> {
     let mut control = update.fields();
     let (first_row, first_counted) = (control.u64()? as usize, control.u64()? as usize);

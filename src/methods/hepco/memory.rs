@@ -1,5 +1,6 @@
-//! Memory of HePCo's server besides pools and head: label counts, and itself at the end of the last task. Generators
-//! live for a round.
+//! Memory of HePCo's server in addition to pools and head: label counts, and the server at the end of the last task.
+//!
+//! Generators live for a round only.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl HepcoMemory {
 }
 
 impl averaging::ServerState for HepcoMemory {
-    /// The previous server's parameters are stored next to its own.
+    /// Excludes the previous server's parameters, which are stored next to the current ones.
     fn server_parameters(saved: &Body) -> Result<ParameterSet, WireError> {
         Ok(parameters_of(saved)?.filter(|name| !name.starts_with(PREVIOUS)))
     }

@@ -16,9 +16,9 @@
 //!          W, b        <- min CE on both, all classes seen competing
 //! ```
 //! As released, and by default, the distance of prompts in `G` has no gradient: generators learn nothing from it
-//! ([`mse_gradient`](ConsolidationSettings::mse_gradient)). The paper does not mention the counts that clients send; its
-//! losses and label draws need them. Clients keep nothing between rounds. Where paper and release differ there is a key
-//! of [`ConsolidationSettings`]; its ablations are zeros: `lambda_kl`, `lambda_mse`, `replay_ratio` (no previous
+//! ([`mse_gradient`](ConsolidationSettings::mse_gradient)). The paper does not mention the counts that clients send;
+//! its losses and label draws need them. Clients keep nothing between rounds. Where paper and release differ there is a
+//! key of [`ConsolidationSettings`]; its ablations are zeros: `lambda_kl`, `lambda_mse`, `replay_ratio` (no previous
 //! server), `prompt_steps`, `head_steps`. With both distillations at zero it is [FedAvg-Prompt](super::fedavg_prompt),
 //! bit for bit.
 
@@ -56,7 +56,7 @@ impl AveragingMethod for Hepco {
     type State = ();
     type Memory = HepcoMemory;
 
-    /// Every client teaches the server.
+    /// Keeps all uploads, since every client teaches the server, and adds label counts to them.
     fn parts(&self) -> Parts<'_, (), HepcoMemory> {
         Parts { upload: &LabelCounts, server: self, keeps_uploads: true, ..self.client.base() }
     }

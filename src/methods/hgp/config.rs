@@ -73,7 +73,7 @@ pub struct Hgp {
     pub rebalancing: Rebalancing,
 }
 
-/// The public code inflates diagonal covariances only.
+/// Returns the default of `cov_scale`: the public code inflates diagonal covariances only.
 fn inflation(covariance: CovarianceForm) -> f64 {
     match covariance {
         CovarianceForm::Diagonal => 3.0,
@@ -82,7 +82,7 @@ fn inflation(covariance: CovarianceForm) -> f64 {
 }
 
 impl Hgp {
-    /// Returns the prefix prompt of such a model.
+    /// Returns the shape of the prefix prompt in a model: its blocks, rows and width.
     pub(super) fn prompt(&self, model: &ModelFacts) -> PromptShape {
         model.prompt_shape(self.n_blocks, self.prompt_len)
     }

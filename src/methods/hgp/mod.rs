@@ -56,7 +56,7 @@ impl ModelAdaptation for Hgp {
         Parameters::shared(below).head(HeadKind::Linear, model.classes, model.backbone.dim())
     }
 
-    /// The head draws at step 0, block `j` of the prompt at step `1 + j`; the backbone is as loaded.
+    /// Draws the head at step 0 and block `j` of the prompt at step `1 + j`; the backbone is as loaded.
     fn initial(
         &self,
         model: &ModelFacts,
@@ -76,7 +76,7 @@ impl ModelAdaptation for Hgp {
         Ok(below.merge(&self.head_init.parameters(classes, dim, init)))
     }
 
-    /// A prompt needs blocks to live in, and training everything a backbone that can be trained.
+    /// Requires blocks for a prompt, and a trainable backbone if all parameters are trained.
     fn requirements(&self) -> Vec<Requirement> {
         let instead = "`method.train = \"head\"`";
         match self.train {
@@ -86,7 +86,7 @@ impl ModelAdaptation for Hgp {
         }
     }
 
-    /// A backbone that trains is its client's own.
+    /// Returns settings that train clients one by one if the backbone trains, which each of them changes.
     fn settings(&self, _view: &TaskView) -> TrainingSettings {
         let max_pack = match self.train {
             Learns::All => 1,
@@ -110,14 +110,14 @@ impl DescribesClasses for Hgp {
         UploadSize::FromShard
     }
 
-    /// Counted with the training.
+    /// Returns 0: the forward pass is part of the work of training.
     fn work(&self, _samples: usize) -> f64 {
         0.0
     }
 }
 
 impl LocalUpdate<()> for Hgp {
-    /// Training, and one forward pass (a third of a training pass) for the Gaussians.
+    /// Returns the passes of training, and one forward pass (a third of a training pass) for the Gaussians.
     fn work(&self, load: &Workload<'_>) -> f64 {
         load.samples as f64 * (f64::from(load.plan.epochs) + 1.0 / 3.0)
     }

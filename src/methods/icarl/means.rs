@@ -1,4 +1,4 @@
-//! Means of exemplars by class, and the model that answers with the nearest of them.
+//! Means of exemplars by class, and the model that predicts the class with the nearest mean.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 use crate::scenario::reader::Choice;
 use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
-/// Names of the tensors of a report.
+/// Tensors of an upload at the end of a task: sums of unit features by class, and their counts.
 pub(super) const SUMS: &str = "exemplar_sums";
 pub(super) const COUNTS: &str = "exemplar_counts";
 
@@ -39,9 +39,9 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|v| v * v).sum::<f64>().sqrt().max(1e-12)
 }
 
-/// Returns the sums of unit features `(rows, dim)` of samples, and counts `(rows)`.
+/// Returns the sums of unit features of samples, `(rows, dim)` flat, and their counts `(rows)`.
 ///
-/// With `flips` their mirror images are added.
+/// With `flips` the samples' mirror images are added.
 pub(super) fn sums_of(
     samples: &Shard,
     model: &Classifier,
@@ -64,7 +64,7 @@ pub(super) fn sums_of(
     Ok((sums, counts))
 }
 
-/// Means of length one by head row; none of classes without exemplars.
+/// Unit-length means of exemplars by head row, without the rows of classes that have no exemplars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Means {
     rows: BTreeMap<u32, Vec<f32>>,
@@ -88,7 +88,7 @@ impl Means {
         self.rows.len()
     }
 
-    /// Returns the cosine of a feature with the mean of every row; -1 where there is none.
+    /// Returns the cosines of a feature with the means of `rows`; -1 for a row without a mean.
     pub fn cosines(&self, feature: &[f32], rows: std::ops::Range<usize>) -> Vec<f32> {
         let length = norm(feature.iter().map(|v| f64::from(*v)));
         let cosine = |row: usize| {
@@ -129,7 +129,7 @@ impl Saved for Means {
 
 impl ServerState for Means {}
 
-/// Answers with the nearest mean; scores are cosines.
+/// Predictor of the class with the nearest mean of exemplars; scores are cosines.
 pub(super) struct NearestMean {
     model: Arc<Classifier>,
     means: Means,
@@ -153,7 +153,7 @@ impl NearestMean {
             for (scores, logits) in scores.chunks_mut(rows.len()).zip(logits) {
                 let best = logits.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
                 if let Some((at, _)) = best.filter(|(at, _)| is_lost(rows.start + at)) {
-                    // Above any cosine.
+                    // A score that no cosine reaches, so that the head's class wins.
                     scores[at] = 2.0;
                 }
             }

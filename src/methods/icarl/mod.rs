@@ -11,14 +11,14 @@
 //!            mu_c = unit(sum of sums / sum of counts)
 //! answer   argmax over c of cos(f(x), mu_c)
 //! ```
-//! A client that missed that exchange, or a task, herds when it is next asked, with what it then receives. All means
-//! are computed again after each task, since features have moved: a class of which no participant holds an
-//! exemplar has none, and the head answers for it (`absent = "head"`) or it is lost. Sums over a few exemplars say more
-//! of single images than sums over whole classes do.
+//! A client that missed that exchange, or a task, herds when it next takes part, with the model that it then receives.
+//! All means are computed again after each task, since features have moved: a class of which no participant holds an
+//! exemplar has none, and the head predicts it (`absent = "head"`) or it is lost. Sums over a few exemplars reveal more
+//! about single images than sums over whole classes do.
 //!
-//! The releases of LANDER, TARGET and STSA call something else iCaRL: `keep = "everything"` draws `memory_size` of all
-//! earlier samples in every round, `loss = "softmax"` is the cross-entropy over all classes seen and that of the
-//! previous network's answers at temperature 2, and the head answers (`inference = "head"`).
+//! The releases of LANDER, TARGET and STSA give the name iCaRL to another method: `keep = "everything"` draws
+//! `memory_size` of all earlier samples in every round, `loss = "softmax"` is the cross-entropy over all classes seen
+//! and that of the previous network's answers at temperature 2, and the head predicts (`inference = "head"`).
 //!
 //! A class's part of the memory is by the classes that a client holds, as in the releases of GLFC and LGA, where the
 //! paper has one learner that sees all classes (`quota_of = "seen"`).
@@ -135,7 +135,7 @@ impl Icarl {
         self.classifier == Answers::NearestMean
     }
 
-    /// Returns the number of exemplars per class of a client that holds `held` of the `seen` classes.
+    /// Returns the exemplars per class of a client that holds `held` of the `seen` classes.
     fn each(&self, held: usize, seen: usize) -> usize {
         let classes = match self.quota_of {
             QuotaOf::Held => held,
@@ -144,7 +144,7 @@ impl Icarl {
         self.quota.of(self.memory_size as usize, classes)
     }
 
-    /// Keeps exemplars of a shard by this model, when `seen` classes were seen.
+    /// Keeps exemplars of a shard: chosen by herding on this model's features, or all samples.
     fn absorb(
         &self,
         state: &mut ExemplarState,
@@ -168,7 +168,7 @@ impl Icarl {
         }
     }
 
-    /// Returns the exemplars of earlier classes that take part in a round.
+    /// Returns the exemplars of earlier classes that take part in a round: all, or a draw within the budget.
     fn replayed(&self, member: &PackClient<'_, ExemplarState>) -> Vec<u32> {
         let old = member.state.by_class.below(member.participant.view.rows.start as u32);
         let budget = self.memory_size as usize;
@@ -258,7 +258,7 @@ impl LocalUpdate<ExemplarState> for Icarl {
         1
     }
 
-    /// Training on the task's samples and all exemplars, and the previous network's answers on them.
+    /// Returns the passes of training on new samples and exemplars, with the previous network's outputs.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let (task, samples) = (load.participant.view.task.index(), load.samples);
         let exemplars = exemplars_after(task, samples, self.memory_size as usize);
@@ -296,7 +296,7 @@ impl FinalExchange<ExemplarState, Means> for Icarl {
         vec![place(SUMS, &[rows, dim], Dtype::F32), place(COUNTS, &[rows], Dtype::U32)]
     }
 
-    /// Herding, and a forward pass of all exemplars and of their mirror images.
+    /// Returns the passes of herding, and a forward pass of all exemplars and of their mirror images.
     fn work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
         let budget = self.memory_size as usize;
         let herds = self.keep == Keeps::Herding && budget > 0;
@@ -310,7 +310,7 @@ impl FinalExchange<ExemplarState, Means> for Icarl {
         herding + images * exemplars as f64 / 3.0
     }
 
-    /// Herds the samples of the task and describes all exemplars.
+    /// Chooses the exemplars of the task, then returns sums of unit features and counts of all exemplars.
     fn report(
         &self,
         context: &ClientContext<'_>,

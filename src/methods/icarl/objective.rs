@@ -11,7 +11,7 @@ use crate::methods::averaging::{Objective, TrainingStep};
 use crate::model::ops::cross_entropy;
 use crate::scenario::reader::Choice;
 
-/// The temperature of the releases' distillation.
+/// Temperature of the distillation of `IcarlLoss::Softmax`, as in the releases.
 const TEMPERATURE: f64 = 2.0;
 
 /// Loss of a client.
@@ -36,7 +36,7 @@ pub enum Reduction {
     MeanAll,
 }
 
-/// A loss of new samples and exemplars.
+/// Loss of a batch of new samples and exemplars.
 pub(super) struct IcarlObjective {
     pub loss: IcarlLoss,
     pub bce: Reduction,
@@ -46,7 +46,9 @@ pub(super) struct IcarlObjective {
 }
 
 impl IcarlObjective {
-    /// Returns the loss of logits `(b, rows)` where the previous network said `old`, `(b, columns)` flat.
+    /// Returns the loss of logits `(b, rows)`, a scalar.
+    ///
+    /// `old` are the previous network's logits of old classes, flat from `(b, columns.0)`.
     pub fn of(
         &self,
         logits: &Tensor,

@@ -11,25 +11,27 @@ use crate::policy::{ClientState, PolicyError, RunContext};
 use crate::quantity::TaskId;
 use crate::wire::{Kind, Loading, SavedField, Saving, WireError};
 
-/// Exemplars by head row. The state names samples by their index in the data set; what a client would keep are the
-/// samples themselves, and these are what [`state_bytes`](ClientState::state_bytes) counts. Those it has still to choose
-/// from are its own data.
+/// Exemplars of a client by head row.
+///
+/// The state names samples by their index in the data set. A real client would keep the samples themselves, and these
+/// are the bytes that [`state_bytes`](ClientState::state_bytes) counts. Samples in `waiting` are not counted: they are
+/// the client's own data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExemplarState {
-    /// The best of every class first.
+    /// Exemplars of every class in herding order, the best first.
     pub by_class: ByClass,
-    /// A task whose exemplars have still to be chosen.
+    /// Task and shard whose exemplars are not chosen yet.
     pub(super) waiting: Option<(TaskId, Shard)>,
-    /// Tasks before this one have been met.
+    /// Number of tasks whose data the client has received: all before this one.
     pub(super) seen: u64,
     /// Bytes of one sample.
     pub(super) sample_bytes: u64,
 }
 
 impl ExemplarState {
-    /// Chooses exemplars from a shard by this model's unit features.
+    /// Chooses exemplars from a shard by herding on this model's unit features.
     ///
-    /// `each` gives the exemplars of a class by the number of classes held; earlier ones are cut to it.
+    /// `each` returns the quota per class for the number of classes held; earlier classes are cut to it.
     pub(super) fn herd(
         &mut self,
         shard: &Shard,
@@ -48,7 +50,7 @@ impl ExemplarState {
         Ok(())
     }
 
-    /// Keeps all of a shard.
+    /// Keeps all samples of a shard, by class.
     pub(super) fn keep_all(&mut self, shard: &Shard, ctx: &RunContext) {
         let mut by_row: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for sample in shard.iter() {
@@ -59,7 +61,7 @@ impl ExemplarState {
     }
 }
 
-/// The samples of a task that waits stand behind those of the classes.
+/// The shard that waits is saved after the samples of the classes.
 impl SavedField for ExemplarState {
     fn save_field(&self, into: &mut Saving) {
         into.meta.u64(self.sample_bytes).u64(self.seen);

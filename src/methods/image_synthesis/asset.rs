@@ -1,4 +1,4 @@
-//! Images as an asset: its shape, and what a download or a saved server has of it.
+//! Images as an asset: its shape, and reading it from downloads and saved servers.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::wire::{
 
 /// Name of the asset and of its tensor.
 const IMAGES: &str = "images";
-/// Tensor of a saved server: the task as whose end its images were made.
+/// Tensor of a saved server: the task at whose end the images were generated.
 pub(in crate::methods) const IMAGES_TASK: &str = "images_task";
 
-/// Returns images that were made as this task ended, as an asset.
+/// Returns the asset of images that were generated at the end of task `task`, with that version.
 ///
 /// # Errors
-/// None that a caller could cause.
+/// When the pool's bytes do not fill the shape, which does not happen.
 pub(in crate::methods) fn image_asset(
     task: u32,
     shape: [usize; 3],
@@ -36,10 +36,10 @@ fn asset(task: u32, sections: Vec<Section>) -> Arc<Asset> {
     Arc::new(Asset::new(IMAGES, task, Kind::SyntheticData, body))
 }
 
-/// Returns the asset whose images a saved body has; `task` is read if there are any.
+/// Returns the asset of images in a saved server; `task` returns its version.
 ///
 /// # Errors
-/// What `task` reports.
+/// When `task` fails.
 pub(in crate::methods) fn image_sections(
     saved: &Body,
     task: impl FnOnce() -> Result<u32, WireError>,
@@ -52,7 +52,7 @@ pub(in crate::methods) fn image_sections(
     }
 }
 
-/// Returns the shape of a task's asset: images of the task before, none in the first task.
+/// Returns the shape of the asset that clients of a task get: images of the task before, none in the first task.
 pub(in crate::methods) fn image_asset_specs(
     facts: &ExchangeFacts<'_>,
     images: usize,
@@ -70,10 +70,10 @@ fn image_asset_spec(task: u16, images: usize, shape: [usize; 3]) -> AssetSpec {
     AssetSpec { name: IMAGES, version: u32::from(task), body }
 }
 
-/// Returns the images that a download names; batches are of this size.
+/// Returns the images of a download as a pool of batches of size `batch`; `None` if it has none.
 ///
 /// # Errors
-/// A tensor of another kind or shape.
+/// When the tensor has another kind or shape.
 pub(in crate::methods) fn received_images(
     download: &Message,
     batch: usize,
@@ -83,10 +83,10 @@ pub(in crate::methods) fn received_images(
     Ok(Some(ImagePool::of(shape, batch, bytes.to_vec())))
 }
 
-/// Returns the images of a saved server that a user asks for; `None` if it has none.
+/// Returns the images of a saved server that a user requests; `None` if it has none.
 ///
 /// # Errors
-/// A tensor of another kind or shape.
+/// When the tensor has another kind or shape.
 pub(in crate::methods) fn saved_images(
     saved: &Body,
     request: &ImageRequest<'_>,

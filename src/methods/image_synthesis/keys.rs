@@ -7,9 +7,9 @@ use crate::scenario::reader::Keys;
 
 /// Source of the defaults.
 const RELEASE: &str = "the release";
-/// Most steps, images, and the widest layer.
+/// Upper bound of numbers of steps and images and of widths.
 const LARGEST: f64 = 100_000.0;
-/// Doublings of the generator's images.
+/// Number of times the generator doubles the size of its images.
 const UPSAMPLINGS: usize = 2;
 
 /// Settings of the generation of images at the server.
@@ -113,16 +113,16 @@ impl ImageSynthesis {
         }
     }
 
-    /// Returns the windows that the model sees.
+    /// Returns the padding and flip probability of the random windows that the model sees.
     pub fn crop(&self) -> CropFlip {
         CropFlip { padding: self.padding as usize, flip: self.flip }
     }
 
-    /// Returns sample passes of `calls` calls, of which a student takes part in `adversaries`.
+    /// Returns the sample passes of `calls` calls, in `adversaries` of which a student takes part.
     ///
-    /// A step is a pass of a batch of images without gradients of the model's weights, perhaps another one through the
-    /// student, and one of the generator with `inputs` multiplications for its inputs. The student takes `taught` steps,
-    /// each a pass with an answer of the model.
+    /// A step costs a forward and a backward pass of a batch of images without gradients of the model's weights, the
+    /// same for the student if it takes part, and one of the generator, whose inputs cost `inputs` multiplications. The
+    /// student takes `taught` training steps, each with a forward pass of the model.
     pub fn work(
         &self,
         model: &ModelFacts,

@@ -2,7 +2,7 @@
 //!
 //! * [`ImageSynthesis`]: keys of the generator, its loss and the student that is its adversary;
 //! * `asset`: images as bytes, an asset of the next task;
-//! * `replay`: the asset's images and the model that made them, at a client.
+//! * `replay`: at a client, the asset's images and the model for which they were generated.
 
 mod asset;
 mod keys;

@@ -1,4 +1,4 @@
-//! Replay of generated images at a client: a batch for every step, and the old model that answers for it.
+//! Replay of generated images at a client: a batch for every step, and the old model whose outputs are distilled.
 
 use candle_core::Tensor;
 
@@ -12,10 +12,10 @@ use crate::methods::parts::Workload;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Message, PolicyError, RunContext};
 
-/// Temperature of the distillation of clients.
+/// Temperature of the clients' distillation on generated images.
 const TEMPERATURE: f64 = 2.0;
 
-/// Generated images of a client's steps, and the model that made them.
+/// Generated images of a client's steps, and the old model for which they were generated.
 pub(in crate::methods) struct OldModelReplay {
     pub old: Classifier,
     pool: PoolReplay,
@@ -23,18 +23,18 @@ pub(in crate::methods) struct OldModelReplay {
     images: usize,
     /// True if own samples and images pass the network as one batch.
     joint: bool,
-    /// Address of a client's draws.
+    /// Stream key of the client's draws of images.
     key: StreamKey,
 }
 
 impl OldModelReplay {
-    /// Returns what a download has to replay; nothing in the first task.
+    /// Returns the replay of a download's images and old model; `None` in the first task.
     ///
-    /// The server's batches are of `batch` images, of which the first `limit` by file name are replayed, `images` a step.
-    /// They pass the transform of local training.
+    /// The server generated batches of `batch` images. The first `limit` of them by file name are replayed, `images`
+    /// per step, under the transform of local training.
     ///
     /// # Errors
-    /// One of both without the other.
+    /// When the download has images without the old model, or the model without images.
     pub fn received(
         (download, ctx): (&Message, &RunContext),
         (batch, limit, images): (u32, u32, u32),
@@ -59,10 +59,10 @@ impl OldModelReplay {
         }
     }
 
-    /// Returns features of own samples and of images, both as pixels.
+    /// Returns the features of own samples and of images (pixels), by one batch if `joint`, else by two.
     ///
     /// # Errors
-    /// What the network reports.
+    /// When a pass of the network fails.
     pub fn features(
         &self,
         network: &Classifier,
@@ -77,20 +77,20 @@ impl OldModelReplay {
         Ok((part(0, first)?, part(first, rest)?))
     }
 
-    /// Returns the images of a step.
+    /// Draws the images of a training step.
     ///
     /// # Errors
-    /// A pool without images, or a transform that does not fit them.
+    /// When the pool has no images, or the transform does not fit them.
     pub fn batch(&self, pass: &TrainingStep<'_>) -> Result<Batch, LearningError> {
         let step = pass.step.steps.first().copied().unwrap_or(0);
         Ok(self.pool.batch(step, self.images, self.key)?)
     }
 }
 
-/// Returns mean and deviation by channel of the samples that train.
+/// Returns mean and standard deviation of every channel by which training samples are normalized.
 ///
 /// # Errors
-/// A normalization of another number of channels.
+/// When the normalization has another number of channels.
 pub(in crate::methods) fn sample_channels(
     ctx: &RunContext,
     channels: usize,
@@ -98,12 +98,12 @@ pub(in crate::methods) fn sample_channels(
     ctx.train_transform.normalization.channels(channels)
 }
 
-/// Returns `- mean sum softmax(old / 2) log softmax(new / 2)` over old rows.
+/// Returns the distillation `-mean sum softmax(old / 2) log softmax(new / 2)` of the first `old` rows.
 ///
-/// Both models give logits.
+/// `logits` and `teacher` are `(b, rows)`.
 ///
 /// # Errors
-/// Logits of fewer rows.
+/// When there are fewer rows of logits.
 pub(in crate::methods) fn old_rows_distilled(
     logits: &Tensor,
     teacher: &Tensor,
@@ -114,9 +114,9 @@ pub(in crate::methods) fn old_rows_distilled(
     distillation(&logits, &known, 0..old, TEMPERATURE, Distillation::CrossEntropy)
 }
 
-/// Returns sample passes of a client that replays this number of images in every step.
+/// Returns the sample passes of a client that replays this number of images in every step.
 ///
-/// The old model has a forward pass of them.
+/// An image costs a training pass and a forward pass of the old model.
 pub(in crate::methods) fn replay_work(load: &Workload<'_>, images: u32) -> f64 {
     let images = load.plan.steps_of(load.samples) as f64 * f64::from(images);
     load.passes() + images * 4.0 / 3.0

@@ -12,7 +12,7 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Source of most defaults.
 const RELEASE: &str = "the release";
-/// Most steps, images, and the widest layer.
+/// Upper bound of numbers of steps and images and of widths.
 const LARGEST: f64 = 100_000.0;
 
 /// Global model of a task that the next one starts from.
@@ -128,7 +128,7 @@ const SYNTHESIS: ImageSynthesis = ImageSynthesis {
     temperature: 20.0,
 };
 
-/// Classes of a task among themselves from the second task on.
+/// Keys of FedAvg with LANDER's defaults: in later tasks only the task's rows compete in the cross-entropy.
 const FEDAVG_KEYS: TrainableKeys = TrainableKeys {
     old_logits: Setting::Fixed(OldLogits::Mask),
     ..TrainableKeys::FEDAVG.uniform(RELEASE).growing(RELEASE)
@@ -161,17 +161,17 @@ impl Lander {
         (self.cur_weight * (1.0 + 1.0 / a) / b, self.pre_weight * a * b)
     }
 
-    /// Returns the number of calls.
+    /// Returns the number of calls of the generator per task, warm-up included.
     pub fn calls(&self) -> u32 {
         self.synthesis_rounds + self.warmup
     }
 
-    /// Returns true if a call, from 1, keeps its images.
+    /// Returns true if the images of a call (from 1) are kept.
     pub fn keeps(&self, call: u32) -> bool {
         call >= self.warmup
     }
 
-    /// Returns true if the student takes part in a call, from 1.
+    /// Returns true if the student takes part in the loss of a call (from 1).
     pub fn has_adversary(&self, call: u32) -> bool {
         self.synthesis.adversarial > 0.0 && call > self.warmup + 2
     }
@@ -181,12 +181,12 @@ impl Lander {
         (1..=self.calls()).filter(|call| self.keeps(*call)).count() as u32
     }
 
-    /// Returns the number of images that a task leaves.
+    /// Returns the number of images that are generated at the end of a task.
     pub fn images(&self) -> usize {
         self.kept_calls() as usize * self.synthesis.batch as usize
     }
 
-    /// Returns the number of noisy layers.
+    /// Returns the number of noisy layers between label embeddings and generator.
     pub fn layers(&self) -> usize {
         LabelNoise::layers_of(self.synthesis.batch as usize, self.noise_block as usize)
     }

@@ -1,14 +1,14 @@
-//! Embeddings of class names, by which features are anchored: from a file, or orthogonal.
+//! Embeddings of class names, the anchors of features: from a file, or orthogonal.
 
 use std::path::Path;
 
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// Word for rows that are drawn.
+/// Value of `embeddings` for drawn orthogonal rows.
 pub(super) const ORTHOGONAL: &str = "orthogonal";
 
-/// A row per class of the data set.
+/// Table of label embeddings, with a row per class of the data set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabelEmbeddings {
     width: usize,
@@ -16,10 +16,10 @@ pub struct LabelEmbeddings {
 }
 
 impl LabelEmbeddings {
-    /// Returns orthogonal rows of this length, the same in every run.
+    /// Returns orthogonal rows of length `norm`, the same in every run.
     ///
     /// # Errors
-    /// More classes than the width has directions.
+    /// When there are more classes than dimensions (`width`).
     pub fn orthogonal(classes: usize, width: usize, norm: f64) -> Result<LabelEmbeddings, String> {
         if classes > width {
             return Err(format!("{classes} rows of width {width} cannot be orthogonal"));
@@ -32,7 +32,7 @@ impl LabelEmbeddings {
             let mut drawn = vec![0f32; width];
             fill_normal(&mut key(class).rng(), &mut drawn);
             let mut row: Vec<f64> = drawn.into_iter().map(f64::from).collect();
-            // Twice: rounding leaves a rest the first time.
+            // Two passes: one leaves a residual from rounding.
             for known in rows.iter().chain(&rows) {
                 let along: f64 = known.iter().zip(&row).map(|(a, b)| a * b).sum();
                 row.iter_mut().zip(known).for_each(|(value, known)| *value -= along * known);
@@ -48,7 +48,7 @@ impl LabelEmbeddings {
     /// Reads the rows of a file: safetensors with one matrix, or else CSV.
     ///
     /// # Errors
-    /// A file that cannot be read, numbers that are not finite, or another shape.
+    /// When the file cannot be read, a number is not finite, or the shape is another.
     pub fn read(path: &Path, classes: usize, width: usize) -> Result<LabelEmbeddings, String> {
         let shown = path.display();
         let bytes = std::fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
@@ -81,7 +81,7 @@ impl LabelEmbeddings {
     }
 }
 
-/// Returns shape and values of the one matrix of a safetensors file.
+/// Returns shape and values of the only matrix in a safetensors file.
 fn matrix_in(bytes: &[u8]) -> Result<([usize; 2], Vec<f32>), String> {
     use candle_core::safetensors::Load;
     let file = safetensors::SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;

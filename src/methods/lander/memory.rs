@@ -1,4 +1,4 @@
-//! Memory of LANDER's server: the best global model of the task, and the images of the last task's end.
+//! Memory of LANDER's server: the best global model of the task, and the images generated at the end of the last task.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use crate::policy::{Asset, vector_section, vectors_of};
 use crate::quantity::TaskId;
 use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
-/// Tensors of a saved memory: the task of the selection, and its loss.
+/// Tensors of a saved memory: the task whose models are compared, and the lowest loss.
 const SELECTING: &str = "selection_task";
 const LOWEST: &str = "selection_loss";
-/// Set of the parameters with the lowest loss.
+/// Name of the parameters with the lowest loss in a saved memory.
 const BEST: &str = "best";
 
 /// Images from the end of the first task on, and the best model since the task began.
 #[derive(Clone, Debug, Default)]
 pub struct LanderMemory {
-    /// Asset that clients are sent.
+    /// Asset with the images, which clients get once per task.
     pub(super) images: Option<Arc<Asset>>,
     /// Task whose models are compared.
     task: Option<TaskId>,
-    /// Lowest loss in this task, and the parameters with which its round began.
+    /// Lowest loss in this task, and the parameters at the start of its round.
     best: Option<(f64, ParameterSet)>,
 }
 
 impl LanderMemory {
-    /// Forgets the models of the task before.
+    /// Forgets the best model of the task before.
     pub(super) fn begin_task(&mut self) {
         self.best = None;
     }
 
-    /// Keeps the parameters with which a round began if its loss is the lowest of the task.
+    /// Keeps the parameters at the start of a round if its loss is the lowest of the task.
     ///
-    /// Of equal ones the first stays.
+    /// Of equal losses the first stays.
     pub(super) fn compare(&mut self, loss: f64, before: &ParameterSet) {
         if self.best.as_ref().is_none_or(|(lowest, _)| loss < *lowest) {
             self.best = Some((loss, before.clone()));

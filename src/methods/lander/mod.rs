@@ -7,30 +7,32 @@
 //! client   first task: CE over its rows + 5 bound(x, y);  bound = max(0, mean (h(x) - T_y)^2 - 0.015)
 //!          later: cur (CE over the task's rows + 5 bound) + pre (KD + mean (h - h_old)^2 on images)   (objective)
 //!          sends the sum of its first epoch's losses
-//! server   the plain mean; keeps the model at the start of the round with the lowest losses, and returns to it with the
+//! server   the plain mean; keeps the model at the start of the round with the lowest losses; returns to it with the
 //!          last round of a task                                                                       (memory)
 //!          as a task ends: 50 calls of a generator whose inputs are noisy label embeddings            (synthesis)
 //! ```
-//! `h` is a linear map of features, `T` the table of embeddings. Old model and images, as bytes, are assets: a client that
-//! takes part for the first time in a task gets both, and clients keep nothing. The table is a setting, as the names of
-//! classes are: it does not travel. Images pass the transform of local training, as samples do.
+//! `h` is a linear map of features, `T` the table of embeddings. Old model and images, as bytes, are assets: a client
+//! that takes part for the first time in a task gets both, and clients keep nothing. The table is a setting, as the
+//! names of classes are: it does not travel. Images pass the transform of local training, as samples do.
 //!
-//! Defaults are the release's (tmtuan1307/LANDER). What is said otherwise elsewhere, or is its slip:
+//! Defaults are the release's (tmtuan1307/LANDER). Differences between sources, and slips of the release:
 //!
-//! * The head reads features; the map is a branch (`mapping`). As a layer below the head it would take part in answers.
+//! * The head reads features; the map is a branch (`mapping`). As a layer below the head it would take part in
+//!   predictions.
 //! * STSA's copy drops the bound from the first task's loss (`bound_first_task`), and makes images after the last task,
-//!   too, that no client gets; so does no one here.
+//!   too, which no client gets; these are left out here.
 //! * Vectors of the release are CLIP's, as they come: of length 8 to 13 for CIFAR-100. Without them only
 //!   `embeddings = "orthogonal"` is left, whose results are not comparable with published ones.
-//! * The model after a task's last round is no candidate of the selection: its losses are never seen. The sum over clients
-//!   is a mean here, so that rounds of fewer clients compare. If no client sends anything in the last round, the
-//!   model stays as it is.
-//! * The mean and the deviation by which the server's model sees images learn from 0.5 and 0.2 on, about those of CIFAR-100;
-//!   clients normalize images as samples (`image_normalization`).
+//! * The model after a task's last round cannot be selected: its losses are never computed. The sum over clients is a
+//!   mean here, so that rounds of fewer clients compare. If no client sends anything in the last round, the model stays
+//!   as it is.
+//! * The mean and the deviation by which the server's model sees images are trained from 0.5 and 0.2 on, about those of
+//!   CIFAR-100; clients normalize images as samples (`image_normalization`).
 //! * Clients read the first 10,000 of 10,496 images by file name (`replayed_images`); all are sent.
 //! * Its ImageNet has another generator, with four doublings, which is not here.
 //!
-//! Networks without batch norms have no moments to agree with: a transformer trains, but its generator knows less.
+//! Networks without batch norms have no moments to match: a transformer trains, but its generator has less to learn
+//! from.
 
 mod config;
 mod embeddings;
@@ -72,14 +74,14 @@ use crate::policy::{
 };
 use crate::wire::{Body, Dtype, Kind, Section};
 
-/// Step of start values of the map, apart from the head's.
+/// Step of the stream that draws start values of the map; the head uses another.
 const MAPPING: u64 = 1;
 /// Tensor of an upload: the sum of the first epoch's losses, and a one to count clients.
 const LOSSES: &str = "first_epoch_losses";
 
-/// Returns the place of the losses by which models are selected.
+/// Returns the specification of the tensor of losses by which models are selected.
 ///
-/// Those of late uploads are of another model.
+/// Those of late uploads are refused, since they belong to another model.
 fn losses() -> TensorSpec {
     TensorSpec::new(Kind::Statistics, LOSSES, &[2], Dtype::F64).summed(StalenessRule::Refuse)
 }
@@ -88,7 +90,7 @@ impl AveragingMethod for Lander {
     type State = ();
     type Memory = LanderMemory;
 
-    /// Returns FedAvg's parts with a map of features, the previous model and images.
+    /// Returns FedAvg's parts with a map of features and, for replay, the previous model and images.
     fn parts(&self) -> Parts<'_, (), LanderMemory> {
         let parts = Parts {
             adaptation: self,
@@ -106,7 +108,7 @@ impl AveragingMethod for Lander {
 }
 
 impl Lander {
-    /// Returns the width of what the rows of the head get.
+    /// Returns the width of the head's input: of features, or of mapped features.
     fn head_width(&self, model: &ModelFacts) -> usize {
         match self.mapping {
             MappingPlace::Branch => model.backbone.dim(),
@@ -114,10 +116,10 @@ impl Lander {
         }
     }
 
-    /// Returns the embeddings of this number of classes.
+    /// Returns the label embeddings of a data set with `classes` classes.
     ///
     /// # Errors
-    /// A file that cannot be read or does not fit, or too many orthogonal rows.
+    /// When the file cannot be read or does not fit, or there are more classes than dimensions of orthogonal rows.
     pub fn table(&self, classes: usize) -> Result<LabelEmbeddings, String> {
         let width = self.embedding_width as usize;
         match self.embeddings.as_str() {
@@ -190,7 +192,7 @@ impl LocalUpdate<()> for Lander {
         Ok(Box::new(LanderObjective { anchors, binds, rows, replay }))
     }
 
-    /// Returns the work of a client: training on its own and on generated images, and answers of the old model.
+    /// Returns the passes of training on own samples and generated images, and of the old model's outputs.
     fn work(&self, load: &Workload<'_>) -> f64 {
         if load.participant.view.task.index() == 0 || !self.replays() {
             return load.passes();
@@ -250,7 +252,7 @@ impl ServerUpdate<LanderMemory> for Lander {
         memory.begin_task();
     }
 
-    /// Compares the losses of the model with which the round began; the last round returns to the best one.
+    /// Compares the round's initial model by its losses; the last round returns to the best one.
     fn server_update(
         &self,
         memory: &mut LanderMemory,
@@ -276,7 +278,7 @@ impl ServerUpdate<LanderMemory> for Lander {
         Ok(vec![("selection_loss", mean)])
     }
 
-    /// Generates images for the classes seen; after the last task there is no one to send them to.
+    /// Generates images for the classes seen, except after the last task, when no client would get them.
     fn end_task(
         &self,
         memory: &mut LanderMemory,
@@ -310,7 +312,7 @@ impl ServerUpdate<LanderMemory> for Lander {
         saved_images(saved, request)
     }
 
-    /// Returns the work of the generation of images, in the last round of every task but the last.
+    /// Returns the work of generating images, which counts in the last round of every task but the last.
     fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
         let last_round = round.round_in_phase + 1 == round.rounds_in_phase;
         if !self.replays() || !last_round || round.stage.task.index() + 1 >= model.tasks {

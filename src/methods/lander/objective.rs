@@ -6,8 +6,8 @@
 //! later       cur (CE(new scores(x), y) + lambda bound(x, y)) + pre (KD(x~) + mean (h(x~) - h_old(x~))^2)
 //! KD          - mean sum over old rows of softmax(old / 2) log softmax(new / 2)
 //! ```
-//! Own samples and generated images pass the network one after the other, so that batch norms see two batches, unless they
-//! are one (`joint_batch`).
+//! Own samples and generated images pass the network one after the other, so that batch norms see two batches, unless
+//! `joint_batch` makes them one.
 
 use std::ops::Range;
 
@@ -20,34 +20,34 @@ use crate::methods::averaging::{Objective, TrainingStep};
 use crate::methods::image_synthesis::{OldModelReplay, old_rows_distilled};
 use crate::model::{ModelError, ops};
 
-/// Targets of mapped features.
+/// Label embeddings as targets of mapped features.
 pub(super) struct Anchors {
     pub table: LabelEmbeddings,
     /// The data set's class at each head row.
     pub order: Vec<u32>,
-    /// `r`.
+    /// Radius `r`: mean square of gaps that is tolerated.
     pub radius: f64,
-    /// `lambda`.
+    /// Weight `lambda` of the bound.
     pub weight: f64,
 }
 
 impl Anchors {
-    /// Returns the embeddings of these head rows, one behind the other.
+    /// Returns the embeddings of head rows, concatenated.
     pub fn of(&self, labels: &[u32]) -> Vec<f32> {
         let row = |label: &u32| self.table.of(self.order[*label as usize]);
         labels.iter().flat_map(row).copied().collect()
     }
 
-    /// Returns `weight max(0, mean (h - T_y)^2 - r)` of mapped features with these labels.
+    /// Returns the bound `weight max(0, mean (h - T_y)^2 - r)` of mapped features `h`, a scalar.
     ///
     /// # Errors
-    /// Features of another width.
+    /// When features have another width.
     pub fn bound(&self, mapped: &Tensor, labels: &[u32], weight: f64) -> Result<Tensor> {
         squared_gap(mapped, &self.of(labels), self.radius, weight)
     }
 }
 
-/// Generated images of a client's steps, and the model that made them.
+/// Generated images of a client's steps, and the factors of its losses.
 pub(super) struct LanderReplay {
     pub images: OldModelReplay,
     /// Factors of losses on own samples and on generated images.
@@ -85,7 +85,7 @@ impl Objective for LanderObjective {
 }
 
 impl LanderObjective {
-    /// Returns the loss of own samples by their features.
+    /// Returns the loss of own samples from their features: cross-entropy, and the bound if this task binds features.
     fn own_loss(
         &self,
         network: &Classifier,
@@ -98,7 +98,7 @@ impl LanderObjective {
     }
 }
 
-/// Returns mapped features.
+/// Returns the network's map of features, or an error if it has none.
 fn mapped(network: &Classifier, features: &Tensor) -> std::result::Result<Tensor, ModelError> {
     let missing = || ModelError::Input { reason: "a model without a map of features".to_owned() };
     network.mapped(features)?.ok_or_else(missing)
@@ -113,9 +113,9 @@ fn own_loss(
     ops::cross_entropy(logits, labels, rows.clone())? + bound
 }
 
-/// Returns the distillation of old rows and of mapped features.
+/// Returns the distillation of logits over old rows, plus the mean squared distance of mapped features.
 ///
-/// Both models give logits and mapped features.
+/// The first pair is of the student, the second of the old model.
 fn replay_loss(
     (logits, mapped): (&Tensor, &Tensor),
     (old_logits, old_mapped): (&Tensor, &Tensor),

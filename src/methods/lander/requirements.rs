@@ -5,7 +5,7 @@ use super::embeddings::ORTHOGONAL;
 use crate::methods::averaging::Requirement;
 use crate::scenario::RequirementError;
 
-/// Requires an embedding for every class.
+/// Returns the requirement of an embedding for every class.
 ///
 /// The number of classes must be known without opening the data.
 pub(super) fn embeddings(method: &Lander) -> Requirement {

@@ -25,19 +25,19 @@ use crate::numerics::distributions::below;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ModelFacts, RunContext};
 
-/// Decay of the first moment of Adam.
+/// Decay of Adam's first moment, for the generator.
 const BETA: f64 = 0.5;
-/// Units of keys, by which draws of a call differ; layers have none.
+/// Units of stream keys that separate the draws of a call; noisy layers have none.
 const GENERATOR: u32 = 1;
 const STUDENT: u32 = 2;
 const LABELS: u32 = 3;
 const WINDOWS: u32 = 4;
 /// Momentum and weight decay of the student.
 const STUDENT_SGD: (f64, f64) = (0.9, 2e-4);
-/// Start values of the mean and the deviation of pixels.
+/// Start values of the mean and the standard deviation of pixels.
 const PIXELS: (f32, f32) = (0.5, 0.2);
 
-/// Labels of a call: every class equally often, and the rest drawn, which come last.
+/// Returns the labels of a call: every class equally often, then draws that fill the batch.
 pub(super) fn balanced_labels(classes: usize, batch: usize, key: StreamKey) -> Vec<u32> {
     let classes = classes.max(1);
     let mut rng = key.rng();
@@ -46,14 +46,14 @@ pub(super) fn balanced_labels(classes: usize, batch: usize, key: StreamKey) -> V
     whole.chain(rest).collect()
 }
 
-/// Mean and deviation of pixels by channel, which learn.
+/// Mean and standard deviation of pixels by channel, which are trained.
 pub(super) struct PixelNorm {
     pub mean: Var,
     pub deviation: Var,
 }
 
 impl PixelNorm {
-    /// Begins with these numbers, by channel.
+    /// Creates a normalization with these means and standard deviations by channel.
     pub fn new(channels: &[(f32, f32)], device: &Device) -> Result<PixelNorm, ModelError> {
         let of = |values: Vec<f32>| -> Result<Var, ModelError> {
             Ok(Var::from_tensor(&Tensor::from_vec(values, channels.len(), device)?)?)
@@ -62,11 +62,11 @@ impl PixelNorm {
         Ok(PixelNorm { mean: of(mean)?, deviation: of(deviation)? })
     }
 
-    /// `(x - mean) / deviation` of images `(b, c, h, w)`.
+    /// Returns images `(b, c, h, w)` normalized as `(x - mean) / deviation`.
     pub fn apply(&self, images: &Tensor) -> candle_core::Result<Tensor> {
         let scale = self.deviation.as_tensor().recip()?;
         let shift = (self.mean.as_tensor() * &scale)?.neg()?;
-        // A norm by moments 0 and 1 adds its gradients up in one order on every machine.
+        // Batch norm with mean 0 and variance 1 adds its gradients up in one order on every machine.
         let (mean, variance) = (scale.detach().zeros_like()?, scale.detach().ones_like()?);
         let moments = ChannelMoments { mean, variance, rows: 0 };
         let affine = ChannelAffine { weight: &scale, bias: &shift, eps: 0.0 };
@@ -85,7 +85,7 @@ pub(super) struct LanderGenerator {
 }
 
 impl LanderGenerator {
-    /// Returns generated images, and what the model sees of them at these windows.
+    /// Returns generated images, and the normalized windows of them that the model sees.
     pub fn forward(
         &self,
         embeddings: &Tensor,
@@ -96,7 +96,7 @@ impl LanderGenerator {
         Ok((images, seen))
     }
 
-    /// Returns Adam over all of it; mean and deviation have their own rate.
+    /// Returns Adam over generator, noisy layers and normalization; the latter has its own learning rate.
     pub fn optimizer(&self, rate: f64, normalization_rate: f64) -> Optimizer {
         let adam = Adam { learning_rate: rate, beta1: BETA, ..Adam::default() };
         let mut variables = self.images.vars();
@@ -116,13 +116,13 @@ pub(super) struct SeenImages<'a> {
     pub scores: &'a Tensor,
     /// Mapped features, `(b, width)`.
     pub mapped: &'a Tensor,
-    /// Inputs of batch norms.
+    /// Inputs of batch norms, whose moments are compared with the running ones.
     pub norms: &'a [NormInput],
     /// Scores of the student, where it takes part.
     pub student: Option<&'a Tensor>,
 }
 
-/// Returns the terms of the generator's loss before their weights: norms, labels, adversarial, bound.
+/// Returns the terms of the generator's loss before weighting: norms, labels, adversarial, bound.
 pub(super) fn terms(
     seen: &SeenImages<'_>,
     labels: &[u32],
@@ -149,21 +149,21 @@ pub(super) fn weighted(terms: &[Tensor; 4], weights: [f64; 4]) -> candle_core::R
     Ok(total)
 }
 
-/// Generation of a task's images.
+/// Generation of images at the end of a task.
 pub(super) struct Synthesis<'a> {
     pub method: &'a Lander,
     pub anchors: &'a Anchors,
     pub model: &'a ModelFacts,
     pub ctx: &'a RunContext,
-    /// Address of all draws.
+    /// Stream key of all draws.
     pub key: StreamKey,
 }
 
 impl Synthesis<'_> {
-    /// Returns the images for a model of these parameters that has seen this number of classes.
+    /// Generates the images for a model with parameters `theta` that has seen `classes` classes.
     ///
     /// # Errors
-    /// A loss that is not finite, and what the network reports.
+    /// When a loss is not finite, or a pass of a network fails.
     pub fn run(&self, theta: &ParameterSet, classes: usize) -> Result<ImagePool, LearningError> {
         let Synthesis { method, anchors, model, ctx, key } = *self;
         let settings = &method.synthesis;
@@ -203,7 +203,7 @@ impl Synthesis<'_> {
         Ok(pool)
     }
 
-    /// Makes a call: returns the images of its lowest loss.
+    /// Trains the generator for one call and returns its images `(batch, c, h, w)` at the lowest loss.
     fn call(
         &self,
         (call, work): (u32, &CountedWork<'_>),

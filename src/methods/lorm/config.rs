@@ -1,4 +1,4 @@
-//! The `[method]` table of LoRM, and the layers that it is about.
+//! The `[method]` table of LoRM, and the layers to which it applies.
 
 use clap::ValueEnum;
 
@@ -53,7 +53,7 @@ pub struct Lorm {
 }
 
 impl Lorm {
-    /// Returns its pairs in such a model.
+    /// Returns the places, ranks and shapes of LoRA pairs in a model.
     pub(super) fn shape(&self, model: &ModelFacts) -> LoraShape {
         let at = LinearLayer::ALL.map(LoraPlace::at).to_vec();
         LowRank { rank: self.rank, at, blocks: ALL_BLOCKS }.shape(model, None)
@@ -67,13 +67,13 @@ impl Lorm {
         }
     }
 
-    /// Returns the layers of blocks, with the places of their pairs.
+    /// Returns the linear layers of blocks, with block and place of their pairs.
     pub(super) fn layers(&self, model: &ModelFacts) -> Vec<(usize, LoraPlace, Layer)> {
         let layers = Layer::of_blocks(model);
         layers.map(|(block, layer, of)| (block, LoraPlace::at(layer), of)).collect()
     }
 
-    /// Returns the layers whose moments travel after training, in their order.
+    /// Returns the layers whose input moments travel with uploads: those of blocks, then the head.
     pub(super) fn measured(&self, model: &ModelFacts) -> Vec<Layer> {
         let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);
         blocks.chain([Layer::head(model)]).collect()

@@ -14,24 +14,24 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Sectio
 /// Name of the asset that holds the pairs of earlier tasks.
 pub(super) const EARLIER: &str = "earlier";
 
-/// Finished tasks.
+/// Finished tasks at the server.
 #[derive(Debug, Default)]
 pub struct Tasks {
     latest_task: Option<usize>,
-    /// Pairs of every task.
+    /// LoRA pairs of every finished task.
     pairs: Vec<ParameterSet>,
-    /// `A_s G_s` of every task, by name of weight; none where no client reported.
+    /// Products `A_s G_s` of every task, by name of weight; `None` for a task without reports.
     products: Vec<Option<BTreeMap<String, Vec<f64>>>>,
-    /// `sum_s G_s`, by name of weight.
+    /// Sums of input moments `sum_s G_s`, by name of weight.
     total: BTreeMap<String, SecondMoments>,
-    /// The pairs of the tasks before the current one.
+    /// Asset with the pairs of the tasks before the current one.
     earlier: Option<Arc<Asset>>,
 }
 
-/// Returns the pairs of several tasks as one set, with an axis of tasks in front; `B` times `scale`.
+/// Stacks the pairs of several tasks along a new first axis; `B` is multiplied by `scale`.
 ///
 /// # Errors
-/// When they are of different shapes.
+/// When pairs differ in shape.
 pub(super) fn stacked(pairs: &[ParameterSet], scale: f32) -> Result<ParameterSet, ModelError> {
     let mut stack = ParameterSet::new();
     let Some(first) = pairs.first() else { return Ok(stack) };
@@ -50,10 +50,10 @@ pub(super) fn stacked(pairs: &[ParameterSet], scale: f32) -> Result<ParameterSet
     Ok(stack)
 }
 
-/// Returns the tasks of such a set, one by one.
+/// Splits a set that [`stacked`] made into the pairs of each task.
 ///
 /// # Errors
-/// When it has no axis of tasks.
+/// When a parameter has no axis of tasks.
 pub(super) fn by_task(stack: &ParameterSet) -> Result<Vec<ParameterSet>, ModelError> {
     let tasks = stack.iter().next().map_or(0, |(_, parameter)| parameter.rows());
     let of = |task: usize| {
@@ -88,7 +88,7 @@ impl Tasks {
         self.earlier.as_ref()
     }
 
-    /// Adds what reports of the current task say: of every layer `A_t G_t` and `G_t`.
+    /// Adds the reports of the current task: name, `A_t G_t` and `G_t` of every layer.
     pub fn report(&mut self, layers: impl IntoIterator<Item = (String, Vec<f64>, SecondMoments)>) {
         let mut products = BTreeMap::new();
         for (weight, product, moments) in layers {
@@ -112,7 +112,8 @@ impl Tasks {
     }
 
     /// Returns the merged network after the last task: `B_s` and `A_s G_s V^+` of every task, which add up to `U V^+`.
-    /// None where a task had no reports.
+    ///
+    /// `None` if a task had no reports.
     ///
     /// # Errors
     /// When a sum is not finite.
@@ -139,7 +140,7 @@ impl Tasks {
         Ok(Some(tasks))
     }
 
-    /// Makes the asset of the current task, from the pairs there are.
+    /// Creates the asset of the current task from the pairs of finished ones.
     fn make_asset(&mut self) {
         let task = self.latest_task.unwrap_or(0);
         let earlier = stacked(self.earlier(), 1.0);

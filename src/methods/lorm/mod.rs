@@ -8,8 +8,8 @@
 //!          W0 + (sum_{s<t} B_s A_s + B_m A_m) / t:  G_m = sum X^T X of what enters every layer, and the head
 //! server   B <- (sum_m B_m A G_m A^T) (A G A^T)^+    or    A <- (sum_m A_m G_m) G^+,    G = sum_m G_m
 //!          W <- (sum_m W_m G_m) G^+  of the head;  its bias is averaged
-//!          answers by W0 + (sum_{s<=t} B_s A_s) / t
-//! closing  every client once more sends G of what enters the blocks;  from then on it answers by
+//!          predicts with W0 + (sum_{s<=t} B_s A_s) / t
+//! closing  every client once more sends G of what enters the blocks;  from then on the server predicts with
 //!          W0 + U V^+,   U = sum_s B_s A_s G_s,   V = sum_s G_s
 //! ```
 //! `G` is a diagonal below the head unless `gamma_backbone` says otherwise. No network is ever merged in memory: all of
@@ -45,7 +45,7 @@ use crate::policy::{
 use crate::wire::BodyShape;
 
 impl Lorm {
-    /// Returns the network of all tasks so far: the mean of their updates.
+    /// Returns the network of all tasks so far: the mean of their updates `B_s A_s`, as one set of pairs.
     fn averaged(earlier: &[ParameterSet], now: &ParameterSet) -> Result<ParameterSet, PolicyError> {
         let mut pairs = earlier.to_vec();
         pairs.push(now.filter(is_lora));
@@ -62,7 +62,7 @@ impl Lorm {
     }
 }
 
-/// Returns the pairs of earlier tasks that a download names.
+/// Returns the pairs of earlier tasks from the asset of a download, by task.
 fn earlier_in(download: &Message) -> Result<Vec<ParameterSet>, PolicyError> {
     match download.asset(EARLIER) {
         Some(asset) => Ok(by_task(&parameters_of(&asset.body)?)?),
@@ -107,7 +107,7 @@ impl ModelAdaptation for Lorm {
         Ok(self.shape(model).initial_parameters(init).merge(&head))
     }
 
-    /// A round trains and uploads one factor.
+    /// Restricts training and upload to the factor of the round, and the head.
     fn takes_part(&self, query: &RowQuery<'_>, name: &str) -> bool {
         let of_round = || Factor::of(name).is_none_or(|one| one == self.trained(query.round));
         !matches!(query.direction, RowPurpose::Up | RowPurpose::Training) || of_round()
@@ -121,7 +121,7 @@ impl ModelAdaptation for Lorm {
         }
     }
 
-    /// Fresh pairs for every task.
+    /// Draws new pairs for every task but the first, whose pairs are initial.
     fn begin_task(
         &self,
         model: &ModelFacts,
@@ -147,7 +147,7 @@ impl ModelAdaptation for Lorm {
 }
 
 impl LocalUpdate<()> for Lorm {
-    /// Training, and one forward pass for the moments.
+    /// Returns the passes of training, and of one forward pass for the moments.
     fn work(&self, load: &Workload<'_>) -> f64 {
         load.samples as f64 * (f64::from(load.plan.epochs) + 1.0 / 3.0)
     }
@@ -158,7 +158,7 @@ impl DownloadExtras<Tasks> for Lorm {
         vec![(facts.round_in_phase % 2) as u8]
     }
 
-    /// The parity of the round, which says what trains.
+    /// Returns the parity of the round, which decides the factor that is trained.
     fn fields(&self, _tasks: &Tasks, round: &RoundContext) -> Vec<u8> {
         vec![(round.round_in_phase % 2) as u8]
     }

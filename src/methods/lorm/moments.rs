@@ -15,14 +15,14 @@ use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, RunContext,
 use crate::wire::{Kind, Section};
 
 impl Lorm {
-    /// Returns the multiplications of the moments of these layers, of a sample.
+    /// Returns the multiplications per sample that the input moments of these layers cost.
     fn measuring(&self, layers: &[Layer]) -> f64 {
         layers.iter().map(|layer| self.statistics.measuring(layer)).sum()
     }
 
-    /// Returns the moments of a client's samples in the network of all tasks.
+    /// Returns the input moments of a client's samples in the network of all tasks, by name of weight.
     ///
-    /// The current task has these parameters.
+    /// The current task's pairs and head are those of `now`; earlier pairs come with the download.
     fn measure(
         &self,
         member: &PackClient<'_, ()>,
@@ -60,13 +60,13 @@ impl UploadExtras<()> for Lorm {
     }
 }
 
-/// Every client sends the moments of the finished task once more.
+/// Exchange as a task ends, in which every client sends the moments of that task once more.
 impl FinalExchange<(), Tasks> for Lorm {
     fn name(&self) -> &'static str {
         "moments"
     }
 
-    /// The network of all tasks is made of the pairs of earlier ones.
+    /// Returns true: clients need the pairs of earlier tasks to build the network of all tasks.
     fn sends_assets(&self) -> bool {
         true
     }
@@ -103,7 +103,7 @@ impl FinalExchange<(), Tasks> for Lorm {
         Ok(Vec::new())
     }
 
-    /// A forward pass, and the moments.
+    /// Returns the passes of one forward pass, and of the moments.
     fn work(&self, model: &ModelFacts, _view: &TaskView, samples: usize) -> f64 {
         let blocks: Vec<Layer> = self.layers(model).into_iter().map(|(_, _, l)| l).collect();
         let moments = samples as f64 * self.measuring(&blocks);

@@ -19,7 +19,7 @@ impl TransformUpload for Lorm {
     fn layout(&self, facts: &ExchangeFacts<'_>, mut upload: MessageSpec) -> MessageSpec {
         let factor = self.trained(facts.round_in_phase);
         for (block, place, layer) in self.layers(facts.model) {
-            // The answers of B are to what A makes of the inputs.
+            // The input of B is the output of A, of width `rank`.
             let inputs = if factor == Factor::A { layer.inputs } else { self.rank as usize };
             let layer = Layer { inputs, ..layer };
             answer_in_place_of(&lora_name(block, place, factor), &layer, &mut upload);
@@ -110,8 +110,8 @@ impl ServerUpdate<Tasks> for Lorm {
 
     /// Returns the work of aggregating the factors of every update and the head.
     ///
-    /// The factors come after their moments. At the end of a task the products of the task's `A` are added, and the
-    /// merge of all tasks' `A` if there are several.
+    /// Each factor is multiplied by its client's moments. At the end of a task the products of its `A` are computed
+    /// and, from the second task on, the merge of all tasks' `A`.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let (rank, tasks) = (self.rank as usize, round.stage.task.index() + 1);
         let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);
@@ -127,7 +127,7 @@ impl ServerUpdate<Tasks> for Lorm {
         let of = |layer: Layer| match self.trained(round.round_in_phase) {
             Factor::A => updates * product(&layer) + solving(&layer),
             Factor::B => {
-                // The answers of B are to what A makes of the inputs.
+                // The input of B is the output of A, of width `rank`.
                 let through = product(&layer) + (rank * rank * layer.inputs) as f64;
                 let own = (layer.outputs * rank * rank) as f64;
                 updates * (through + own) + through + inverse(rank) + own

@@ -12,9 +12,11 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Source of most defaults.
 const RELEASE: &str = "the release";
-/// Most steps, images, and the widest layer.
+/// Upper bound of numbers of steps and images and of widths.
 const LARGEST: f64 = 100_000.0;
-/// Channels in front of the last convolution of a generator, of as many as it has.
+/// Largest number of channels in front of the generator's last convolution.
+///
+/// Narrower generators keep their width.
 const LAST: usize = 64;
 
 /// Start values of a task's generator.
@@ -116,7 +118,7 @@ pub struct GeneratorSettings {
     pub smoothness: f64,
 }
 
-/// Classes of a task among themselves; the term over all rows has its own weight.
+/// Keys of FedAvg with MFCL's defaults: only the task's rows compete in the first term of the loss.
 const FEDAVG_KEYS: TrainableKeys = TrainableKeys {
     old_logits: Setting::Fixed(OldLogits::Mask),
     ..TrainableKeys::FEDAVG.uniform(RELEASE).growing(RELEASE)
@@ -143,7 +145,7 @@ impl Mfcl {
 }
 
 impl GeneratorSettings {
-    /// Returns the dimensions of the generator of a model's images.
+    /// Returns the dimensions of the generator for a model's images.
     pub fn config(&self, model: &ModelFacts) -> ImageGeneratorConfig {
         let [channels, image, _] = model.backbone.input();
         let width = self.width as usize;
@@ -165,7 +167,7 @@ impl GeneratorSettings {
         InversionLoss { content, temperature, diversity, statistics, smoothness }
     }
 
-    /// Returns the steps of the generator's training.
+    /// Returns number, batch size and learning rate of the generator's training steps.
     pub(super) fn steps(&self) -> InversionSteps {
         InversionSteps { count: self.steps, batch: self.batch as usize, rate: self.rate }
     }

@@ -1,4 +1,4 @@
-//! Memory of MFCL's server: the generator of the last task's end, as the asset that clients are sent.
+//! Memory of MFCL's server: the generator trained at the end of the last task, as an asset for clients.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::wire::{
     Body, BodyShape, Dtype, Kind, NamedTensor, Saved, Section, SectionShape, TensorShape, WireError,
 };
 
-/// Name of the asset.
+/// Name of the generator's asset.
 const GENERATOR: &str = "generator";
-/// Tensor of a saved memory: the task as whose end the generator was trained.
+/// Tensor of a saved memory: the task at whose end the generator was trained.
 const TASK: &str = "generator_task";
 
-/// The generator, from the end of the first task on.
+/// Generator of old images; there is none before the end of the first task.
 #[derive(Clone, Debug, Default)]
 pub struct MfclMemory {
-    /// Asset that clients are sent.
+    /// Asset with the generator's parameters, which clients get once per task.
     pub(super) generator: Option<Arc<Asset>>,
 }
 
@@ -26,15 +26,15 @@ impl MfclMemory {
     /// Returns the generator's parameters, if there is one.
     ///
     /// # Errors
-    /// Numbers that are not f32.
+    /// When tensors are not f32.
     pub(super) fn parameters(&self) -> Result<Option<ParameterSet>, WireError> {
         self.generator.as_ref().map(|asset| parameters_in(&asset.body)).transpose()
     }
 
-    /// Keeps the generator that was trained as a task ended.
+    /// Keeps the generator that was trained at the end of a task.
     ///
     /// # Errors
-    /// None that a caller could cause.
+    /// When values do not fill their shape, which does not happen.
     pub(super) fn keep(&mut self, task: TaskId, set: &ParameterSet) -> Result<(), WireError> {
         let tensor = |(name, parameter): (&Arc<str>, &Parameter)| {
             let Parameter { shape, values } = parameter.clone();
@@ -75,7 +75,7 @@ fn asset(task: u32, body: Body) -> Arc<Asset> {
     Arc::new(Asset::new(GENERATOR, task, Kind::Generator, body))
 }
 
-/// Returns the shape of the generator of the task with this index.
+/// Returns the shape of the asset with the generator of the task with this index.
 pub(super) fn asset_spec(task: u16, config: &ImageGeneratorConfig) -> AssetSpec {
     let shapes = config.parameter_shapes().into_iter();
     let tensors = shapes.map(|(name, shape)| TensorShape::new(name, shape, Dtype::F32));
@@ -84,10 +84,10 @@ pub(super) fn asset_spec(task: u16, config: &ImageGeneratorConfig) -> AssetSpec 
     AssetSpec { name: GENERATOR, version: u32::from(task), body }
 }
 
-/// Returns the parameters of the generator that a download names.
+/// Returns the parameters of the generator that comes with a download, if one does.
 ///
 /// # Errors
-/// Numbers that are not f32.
+/// When tensors are not f32.
 pub(super) fn generator_of(download: &Message) -> Result<Option<ParameterSet>, WireError> {
     download.asset(GENERATOR).map(|asset| parameters_in(&asset.body)).transpose()
 }

@@ -19,31 +19,31 @@ use crate::model::{ImageGenerator, LinearHead, ModelError, ops};
 use crate::numerics::streams::StreamKey;
 use crate::policy::PolicyError;
 
-/// Generated images of a client's steps.
+/// Source of a client's generated images: generator, number per step, and random stream.
 pub(super) struct ImageReplay {
     pub generator: ImageGenerator,
     /// Number of images in a step.
     pub images: usize,
-    /// Address of their noise, by step.
+    /// Stream key of the images' noise, which is drawn by step.
     pub key: StreamKey,
 }
 
-/// The loss of a client in a task.
+/// Loss of a client in a task after the first.
 pub(super) struct MfclObjective {
     old: Classifier,
-    /// `W_old`, `(o, d)`.
+    /// Head weights of the old model, `W_old`, `(old rows, d)`.
     old_weight: Tensor,
     replay: ImageReplay,
     /// Head rows of the task.
     rows: Range<usize>,
-    /// `w_ft`, `w_kd`.
+    /// Weights `w_ft` and `w_kd` of the second and the third term.
     weights: (f64, f64),
     /// True if running moments move twice in a step.
     repeats: bool,
 }
 
 impl MfclObjective {
-    /// Returns the loss of a client with this view.
+    /// Creates the loss of a client with this view from the old model and its images.
     pub fn new(
         view: &TaskView,
         (old, replay): (Classifier, ImageReplay),
@@ -73,7 +73,7 @@ impl Objective for MfclObjective {
         let pseudo: Vec<u32> = pseudo.iter().map(|row| largest(row) as u32).collect();
         let features = network.features(&pixels)?;
         if self.repeats {
-            // As in the release, whose second pass gives the same features and moves the moments again.
+            // The release computes the features twice, which moves the running moments twice.
             network.features(&pixels)?;
         }
         let terms = client_terms(
@@ -89,11 +89,11 @@ impl Objective for MfclObjective {
     }
 }
 
-/// Returns the three terms before their weights.
+/// Returns the three terms of the loss before their weights, each a scalar.
 ///
-/// `features` `(n + m, d)` are of the real images with these labels, then of the generated ones with these pseudo-labels;
-/// `logits` are those of all rows seen, and `rows` those of the task. `old` are the old model's features of all images
-/// and the weights of its rows.
+/// `features` `(n + m, d)` are of the real images with these labels, then of the generated ones with these
+/// pseudo-labels; `logits` computes those of all rows seen, and `rows` are those of the task. The last pair holds the
+/// old model's features of all images and the weights of its rows.
 fn client_terms(
     features: &Tensor,
     logits: impl Fn(&Tensor) -> Result<Tensor>,

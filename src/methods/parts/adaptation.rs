@@ -1,4 +1,4 @@
-//! Parameters that train, and how a network is made of them.
+//! Trained parameters of a method, and the network that they make of a backbone.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,15 +16,18 @@ use crate::policy::{
 };
 use crate::wire::Kind;
 
-/// Parameters that train: a whole network, a head, a prompt, low-rank pairs, adapters.
+/// Trained parameters of a method, and the network they make: a whole network, a head, a prompt, low-rank pairs,
+/// adapters.
 pub trait ModelAdaptation {
-    /// Returns names, whole shapes, and whose the rows are.
+    /// Returns names and whole shapes of the parameters, and the owners of their rows.
     fn parameters(&self, model: &ModelFacts) -> Parameters;
 
-    /// Returns start values of all parameters. The head draws at step 0 of `init`, others at steps of their own.
+    /// Returns start values of all parameters.
+    ///
+    /// The head draws at step 0 of `init`, other parameters at steps of their own.
     ///
     /// # Errors
-    /// When the backbone is not the one that the method needs.
+    /// When the backbone is not one that the method supports.
     fn initial(
         &self,
         model: &ModelFacts,
@@ -32,20 +35,20 @@ pub trait ModelAdaptation {
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError>;
 
-    /// Returns the rows that travel, train or answer.
+    /// Returns the rows that are sent, trained or used for predictions, depending on the query's purpose.
     fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
         query.rows(query.view.rows.clone())
     }
 
-    /// Returns true if a parameter is sent, used for predictions or trained.
+    /// Returns true if a parameter is sent, used for predictions or trained, by the query's purpose.
     ///
-    /// One that does not train stays as it was received.
+    /// A parameter that is not trained keeps the values that were received.
     fn takes_part(&self, query: &RowQuery<'_>, name: &str) -> bool {
         let _ = (query, name);
         true
     }
 
-    /// Returns the dependence of prompts on queries, in training or at inference after a task.
+    /// Returns the prompts that depend on queries, for training or inference; `None` if none do.
     fn prompting(
         &self,
         model: &ModelFacts,
@@ -56,8 +59,9 @@ pub trait ModelAdaptation {
         None
     }
 
-    /// Returns the multiplications that prompts add to a forward pass of a sample, without its query. By default they
-    /// are prefixes, a matrix for each block.
+    /// Returns the multiplications that prompts add to a sample's forward pass, without its query.
+    ///
+    /// By default prompts are prefixes, with a matrix for each block.
     fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
         let _ = task;
         let parameters = self.parameters(model);
@@ -96,7 +100,7 @@ pub trait ModelAdaptation {
         theta
     }
 
-    /// Returns what the journal says of a client after its training, from the loader it trained on.
+    /// Returns metrics of a client for the journal after its training, from the loader it trained on.
     ///
     /// # Errors
     /// When parameters do not fit.
@@ -111,10 +115,10 @@ pub trait ModelAdaptation {
         Ok(Metrics::new())
     }
 
-    /// Returns a model of these whole parameters that answers as the method does after a task.
+    /// Returns a model of these whole parameters that predicts as the method does after a task.
     ///
     /// # Errors
-    /// When they do not fit the backbone.
+    /// When the parameters do not fit the backbone.
     fn predictor(
         &self,
         model: &ModelFacts,
@@ -126,12 +130,12 @@ pub trait ModelAdaptation {
         Ok(Arc::new(Classifier::frozen_with(&ctx.backbone, theta, prompting)?))
     }
 
-    /// Returns requirements on a scenario.
+    /// Returns the requirements of these parameters on a scenario.
     fn requirements(&self) -> Vec<Requirement> {
         Vec::new()
     }
 
-    /// Returns services that such parameters cannot bear.
+    /// Returns the capabilities of the engine that these parameters do not support.
     fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }
@@ -140,20 +144,20 @@ pub trait ModelAdaptation {
 /// Settings of local training that follow from the parameters that train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainingSettings {
-    /// Fraction of hidden entries dropped inside adapters, or in a module.
+    /// Dropout rate inside adapters, or in a module between backbone and head.
     pub dropout: f64,
-    /// Moments by which a network that trains normalizes.
+    /// Moments that batch norms use in training.
     pub norms: BatchNormMode,
     /// True if batch norms may be among the trained parameters.
     pub has_batch_norms: bool,
-    /// Image that a query is of, if prompts depend on queries.
+    /// Image (augmented or not) of which queries are computed, if prompts depend on queries.
     pub query: Option<QueryView>,
     /// Largest number of clients that train together.
     pub max_pack: usize,
 }
 
 impl TrainingSettings {
-    /// Returns the moments by which a network that trains normalizes; none where no batch norm trains.
+    /// Returns the moments that batch norms use in training; `None` if no batch norm is trained.
     pub fn batch_norms(&self) -> Option<BatchNormMode> {
         self.has_batch_norms.then_some(self.norms)
     }
@@ -171,7 +175,7 @@ impl Default for TrainingSettings {
     }
 }
 
-/// Question for rows: of which model, at which task, for which purpose.
+/// Query for rows of parameters: model, task and purpose.
 #[derive(Clone, Copy, Debug)]
 pub struct RowQuery<'a> {
     /// Dimensions of the model.
@@ -180,14 +184,14 @@ pub struct RowQuery<'a> {
     pub view: &'a TaskView,
     /// Purpose of the rows.
     pub direction: RowPurpose,
-    /// Round of the phase, from 0, where rounds differ.
+    /// Round of the phase, from 0; 0 if rounds do not differ.
     pub round: u32,
-    /// Head rows in messages.
+    /// Head rows that messages carry.
     pub head: HeadForm,
 }
 
 impl RowQuery<'_> {
-    /// Returns the rows of parameters without rows by task, of which these head rows train.
+    /// Returns the rows for a method without rows by task, which trains the head rows `trained`.
     pub fn rows(&self, trained: Range<usize>) -> RowSelection {
         let head = match (self.direction, self.model.form) {
             (RowPurpose::Inference, _) => 0..self.model.classes,

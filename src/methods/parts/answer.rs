@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::model::ParameterSet;
 use crate::policy::{Message, ModelFacts, PolicyError, Predictor, RunContext};
 
-/// Predictors that need more than the parameters; where there is none the adaptation's answers.
+/// Predictors that need more than the parameters; if there is none, the adaptation's predictor is used.
 pub trait Answer<M> {
-    /// Returns the predictor of the server with this memory and these whole parameters.
+    /// Returns the server's predictor from its memory and whole parameters; `None`: the adaptation's.
     ///
     /// # Errors
-    /// When they do not fit the backbone.
+    /// When the parameters do not fit the backbone.
     fn server_predictor(
         &self,
         model: &ModelFacts,
@@ -19,11 +19,12 @@ pub trait Answer<M> {
         ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError>;
 
-    /// Returns the predictor of a client before its upload is averaged: of these whole parameters, of which it trained
-    /// some, and what else it was sent.
+    /// Returns the predictor of a client before its upload is averaged; `None`: the adaptation's.
+    ///
+    /// `theta` are whole parameters, some of which the client trained; `sent` is its download.
     ///
     /// # Errors
-    /// When they do not fit the backbone.
+    /// When the parameters do not fit the backbone.
     fn client_predictor(
         &self,
         model: &ModelFacts,

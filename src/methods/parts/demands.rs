@@ -5,7 +5,7 @@ use crate::methods::averaging::{Requirement, ServerState};
 use crate::policy::{ClientState, Restriction};
 
 impl<S: ClientState, M: ServerState> Parts<'_, S, M> {
-    /// Returns requirements of the parts on a scenario.
+    /// Returns the requirements of all parts on a scenario.
     pub fn requirements(&self) -> Vec<Requirement> {
         let mut requirements = self.adaptation.requirements();
         requirements.extend(self.local.requirements());
@@ -13,9 +13,9 @@ impl<S: ClientState, M: ServerState> Parts<'_, S, M> {
         requirements
     }
 
-    /// Returns services that the layouts allow and a part does not.
+    /// Returns the capabilities that message specifications allow but a part does not support.
     ///
-    /// The reason that counts is the first.
+    /// If several parts restrict a capability, the reason of the first is shown.
     pub fn restrictions(&self) -> Vec<Restriction> {
         let mut restrictions = self.local.restrictions();
         restrictions.extend(self.upload.restrictions());

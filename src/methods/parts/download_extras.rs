@@ -1,4 +1,4 @@
-//! Tensors, control fields and assets of a download besides parameters.
+//! Tensors, control fields and assets of a download in addition to parameters.
 
 use std::sync::Arc;
 
@@ -8,34 +8,36 @@ use crate::policy::{
 };
 use crate::wire::Section;
 
-/// Tensors, control fields and assets of a download besides parameters.
+/// Tensors, control fields and assets of a download in addition to parameters.
 pub trait DownloadExtras<M> {
-    /// Returns the places of the tensors of every download.
+    /// Returns the specifications of the tensors of every download.
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let _ = facts;
         Vec::new()
     }
 
-    /// Returns true if downloads may hold less than the places: what the server knows by then.
+    /// Returns true if downloads may hold less than specified, depending on what the server knows by then.
     fn is_upper_bound(&self, facts: &ExchangeFacts<'_>) -> bool {
         let _ = facts;
         false
     }
 
-    /// Returns the tensors of a round's downloads.
+    /// Returns the tensors that all downloads of a round share.
     ///
     /// # Errors
-    /// What ends the run.
+    /// An error ends the run.
     fn sections(&self, memory: &M, round: &RoundContext) -> Result<Vec<Section>, PolicyError> {
         let _ = (memory, round);
         Ok(Vec::new())
     }
 
-    /// Returns further tensors of a download, behind those: what depends on the rows of its receiver's view or, where
-    /// downloads are [personal](DownloadExtras::is_personal), on the receiver.
+    /// Returns further tensors of a participant's download.
+    ///
+    /// Their sections follow those of [`sections`](DownloadExtras::sections). They may depend on the rows of the
+    /// participant's view or, if downloads are [personal](DownloadExtras::is_personal), on the participant.
     ///
     /// # Errors
-    /// What ends the run.
+    /// An error ends the run.
     fn personal_sections(
         &self,
         model: &ModelFacts,
@@ -46,12 +48,14 @@ pub trait DownloadExtras<M> {
         Ok(Vec::new())
     }
 
-    /// Returns true if every receiver gets its own download; otherwise those of one view share theirs.
+    /// Returns true if every participant gets its own download.
+    ///
+    /// Otherwise participants with equal views share one.
     fn is_personal(&self) -> bool {
         false
     }
 
-    /// Returns control fields of as many bytes as downloads will have.
+    /// Returns control fields with the byte length of those in downloads, to count sizes.
     fn field_template(&self, facts: &ExchangeFacts<'_>) -> Vec<u8> {
         let _ = facts;
         Vec::new()
@@ -63,22 +67,22 @@ pub trait DownloadExtras<M> {
         Vec::new()
     }
 
-    /// Returns the round of the phase of a download, if the parameters of uploads depend on it.
+    /// Returns the round of the phase of a download, or 0 if uploaded parameters do not depend on it.
     fn round(&self, download: &Message) -> u32 {
         let _ = download;
         0
     }
 
-    /// Returns assets that the downloads of a task's training name, behind the previous model.
+    /// Returns the shapes of the assets that training in a task needs, after the previous model.
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let _ = facts;
         Vec::new()
     }
 
-    /// Returns those assets, in the same order.
+    /// Returns a participant's assets, in the order of [`asset_specs`](DownloadExtras::asset_specs).
     ///
     /// # Errors
-    /// What ends the run.
+    /// An error ends the run.
     fn assets(
         &self,
         memory: &M,

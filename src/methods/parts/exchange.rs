@@ -1,4 +1,4 @@
-//! Messages, phases and participants that the parts of a method make.
+//! Messages, phases and participants that follow from the parts of a method.
 
 use super::{ClientContext, LocalTraining, Parts, SharedModel};
 use crate::methods::averaging::{ClientWeighting, PackClient, ServerState};
@@ -10,7 +10,7 @@ use crate::policy::{
 use crate::quantity::ClientId;
 
 impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
-    /// Returns the surroundings of a client's part of a round.
+    /// Returns model, trained parameters and run context for a client's part of a round.
     pub fn context<'a>(&'a self, model: &'a ModelFacts, ctx: &'a RunContext) -> ClientContext<'a>
     where
         'm: 'a,
@@ -19,7 +19,7 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
         ClientContext { model, shared, ctx }
     }
 
-    /// Returns the usual training of a pack, with the objective of the method.
+    /// Returns the shared loop of local training for a pack, with the method's objective.
     pub fn training<'a>(
         &'a self,
         model: &'a ModelFacts,
@@ -33,7 +33,9 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
         LocalTraining { context: self.context(model, ctx), local: self.local, round }
     }
 
-    /// Returns the weight of a parameter in the mean. Statistics that no optimizer moves have no elementwise weights.
+    /// Returns the weight of a parameter in the mean.
+    ///
+    /// Buffers (running statistics) have no elementwise weights.
     pub fn weight_of(&self, name: &str) -> Weight {
         let tensor = self.upload.weight_tensor();
         match (self.upload.elementwise_weight_prefix(), self.averaging.weights) {
@@ -43,22 +45,22 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
         }
     }
 
-    /// Returns true if clients are sent the model of the previous task's end.
+    /// Returns true if clients get the model of the end of the previous task.
     pub fn sends_previous_model(&self) -> bool {
         self.previous_model.is_some()
     }
 
-    /// Returns the number of rounds of a task that train, of those that the scenario asks for.
+    /// Returns the number of rounds of a task that train, out of the `rounds` of the scenario.
     pub fn training_rounds(&self, rounds: u32) -> u32 {
         self.final_exchange.map_or(rounds, |last| last.training_rounds(rounds))
     }
 
-    /// Returns true if the downloads of the final exchange name the assets of training, too.
+    /// Returns true if downloads of the final exchange come with the assets of training, too.
     pub fn final_exchange_sends_assets(&self) -> bool {
         self.final_exchange.is_some_and(|last| last.sends_assets())
     }
 
-    /// Returns the roles, with a word for each.
+    /// Returns the roles of participants, each with its name.
     pub fn roles(&self) -> Vec<(Role, &'static str)> {
         self.roles.map_or_else(|| vec![(Role::default(), "")], |roles| roles.roles())
     }

@@ -1,4 +1,4 @@
-//! The one loop of local training, of all methods that average.
+//! Shared loop of local training, for all methods that average parameters.
 
 use super::{ClientContext, LocalUpdate, RowQuery, SharedModel};
 use crate::learning::{Classifier, MemberData, TrainingReport, train_pack};
@@ -9,20 +9,20 @@ use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::Domain;
 use crate::policy::{PolicyError, RunContext};
 
-/// Usual local training of a method.
+/// Shared loop of local training, which minimizes a method's objective.
 ///
-/// It minimizes an objective for all members of a pack at once.
+/// It trains all members of a pack at once.
 pub struct LocalTraining<'a, S> {
-    /// Surroundings of the clients.
+    /// Model, trained parameters and run context.
     pub context: ClientContext<'a>,
-    /// The method's part, which has the objective.
+    /// Part of the method that provides the objective.
     pub local: &'a dyn LocalUpdate<S>,
-    /// Round of the phase, from 0, where rounds train different parameters.
+    /// Round of the phase, from 0; 0 if rounds do not train different parameters.
     pub round: u32,
 }
 
 impl<'a, S> LocalTraining<'a, S> {
-    /// Returns the training in another run context, with another plan.
+    /// Returns this training with another run context, and so another plan.
     pub fn in_context<'b>(&self, ctx: &'b RunContext) -> LocalTraining<'b, S>
     where
         'a: 'b,
@@ -35,19 +35,19 @@ impl<'a, S> LocalTraining<'a, S> {
         }
     }
 
-    /// Trains a pack by the method's objective.
+    /// Trains a pack by the method's objective; members may fail one by one.
     ///
     /// # Errors
-    /// What stops all of them: parameters that do not fit, samples that cannot be read.
+    /// When all members fail: parameters do not fit, or samples cannot be read.
     pub fn train(&self, pack: &[PackClient<'_, S>]) -> Result<PackResult, PolicyError> {
         let objective = |network: &Classifier| self.local.objective(&self.context, pack, network);
         self.train_with_objective(pack, objective)
     }
 
-    /// Trains a member alone.
+    /// Trains a single member.
     ///
     /// # Errors
-    /// As [`train`](LocalTraining::train), and why the member fails.
+    /// When [`train`](LocalTraining::train) fails, or this member does.
     pub fn train_single(
         &self,
         member: &PackClient<'_, S>,
@@ -55,12 +55,12 @@ impl<'a, S> LocalTraining<'a, S> {
         take_single(self.train(std::slice::from_ref(member))?)
     }
 
-    /// Trains a pack by an objective that may change the state of its maker.
+    /// Trains a pack by an objective that may borrow state of its creator mutably.
     ///
-    /// The objective is made for the network that trains.
+    /// The closure creates the objective from the network that is trained.
     ///
     /// # Errors
-    /// As [`train`](LocalTraining::train).
+    /// When all members fail, as in [`train`](LocalTraining::train).
     pub fn train_with_objective<'o>(
         &self,
         pack: &[PackClient<'_, S>],
@@ -74,7 +74,7 @@ impl<'a, S> LocalTraining<'a, S> {
         let prompting = adaptation.prompting(model, view.task.index(), true);
         let rows = shared.trained_rows(model, view);
         let settings = adaptation.settings(view);
-        // A pack is of one round, in which the same stays for all.
+        // All members of a pack are of one round, so the same parameters are frozen for all.
         let query =
             RowQuery { round: self.round, ..shared.query(model, view, RowPurpose::Training) };
         let stays = |name: &str| !adaptation.takes_part(&query, name);

@@ -7,10 +7,10 @@ use crate::policy::{PolicyError, Restriction};
 
 /// Training of a pack of clients (ClientUpdate of McMahan et al. 2017).
 pub trait LocalUpdate<S> {
-    /// Returns the loss of the members of a pack, from what they received. The network is the one that trains.
+    /// Returns the loss of a pack's members for the network that is trained, from what they received.
     ///
     /// # Errors
-    /// What the network reports.
+    /// When a download does not fit the method or the network.
     fn objective(
         &self,
         context: &ClientContext<'_>,
@@ -24,7 +24,7 @@ pub trait LocalUpdate<S> {
     /// Trains the members of a pack; by default with the usual loop, which minimizes the objective.
     ///
     /// # Errors
-    /// What stops all members.
+    /// When all members fail; a single failure is an entry of the result.
     fn client_update(
         &self,
         training: &LocalTraining<'_, S>,
@@ -33,22 +33,22 @@ pub trait LocalUpdate<S> {
         training.train(pack)
     }
 
-    /// Returns the largest number of clients that train together, of as many as their networks allow.
+    /// Returns the largest number of clients that train as one pack; `usual` is the limit of the network.
     fn max_pack(&self, usual: usize) -> usize {
         usual
     }
 
-    /// Returns sample passes of a client in a round, for virtual time.
+    /// Returns the sample passes of a client in a round, for virtual time.
     fn work(&self, load: &Workload<'_>) -> f64 {
         load.passes()
     }
 
-    /// Returns requirements on a scenario.
+    /// Returns the requirements of such training on a scenario.
     fn requirements(&self) -> Vec<Requirement> {
         Vec::new()
     }
 
-    /// Returns services that such training cannot bear.
+    /// Returns the capabilities of the engine that such training does not support.
     fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }

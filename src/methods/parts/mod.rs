@@ -9,8 +9,8 @@
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                (averaging, transform)
 //!          its own step after the mean                                             (server update)
 //! ```
-//! Requirements, restrictions and costs stand at the part that causes them. Which rows of a parameter travel, who may
-//! be late, and what may be added in secret follow from the declaration of the parameters.
+//! Requirements, restrictions and costs belong to the part that causes them. The declaration of the parameters
+//! determines the rows that travel, the uploads that may be late, and the sums that secure aggregation may hide.
 
 mod adaptation;
 mod answer;
@@ -49,20 +49,22 @@ pub use workload::Workload;
 use super::averaging::{AveragingConfig, ServerState};
 use crate::policy::ClientState;
 
-/// A method that averages parameters. `self` is its `[method]` table.
+/// Method that averages parameters. `self` is its `[method]` table.
 pub trait AveragingMethod: Clone + Send + Sync + 'static {
     /// State of a client between rounds; `()` for stateless methods.
     type State: ClientState;
-    /// State of the server besides the parameters.
+    /// State of the server in addition to the parameters.
     type Memory: ServerState;
 
     /// Returns the parts of the method.
     fn parts(&self) -> Parts<'_, Self::State, Self::Memory>;
 }
 
-/// Parts of a method. `..Parts::fedavg(adaptation, averaging)` names those of FedAvg.
+/// Parts of a method.
+///
+/// `..Parts::fedavg(adaptation, averaging)` fills in FedAvg's for all that are not named.
 pub struct Parts<'m, S, M> {
-    /// Parameters that train, and how a network is made of them.
+    /// Trained parameters, and the network that they make.
     pub adaptation: &'m dyn ModelAdaptation,
     /// Weights of clients in the mean, and head rows in messages.
     pub averaging: AveragingConfig,
@@ -70,27 +72,27 @@ pub struct Parts<'m, S, M> {
     pub trains: TrainedRows,
     /// Training of a pack of clients.
     pub local: &'m dyn LocalUpdate<S>,
-    /// Tensors of an upload besides parameters.
+    /// Tensors of an upload in addition to parameters.
     pub upload: &'m dyn UploadExtras<S>,
-    /// Tensors, fields and assets of a download besides parameters.
+    /// Tensors, fields and assets of a download in addition to parameters.
     pub download: &'m dyn DownloadExtras<M>,
-    /// Model of the previous task's end, if clients are sent it.
+    /// Model of the end of the previous task, if clients get it.
     pub previous_model: Option<PreviousModel>,
     /// Step of the server after the mean.
     pub server: &'m dyn ServerUpdate<M>,
-    /// Contribution that the server makes of an upload, if that is not the upload itself.
+    /// Transform of an upload into the server's contribution; `None` if the upload itself is aggregated.
     pub transform: Option<&'m dyn TransformUpload>,
     /// Exchange after the training of a task.
     pub final_exchange: Option<&'m dyn FinalExchange<S, M>>,
-    /// Division of a cohort by roles; one role if not named.
+    /// Division of a cohort by roles; `None`: one role.
     pub roles: Option<&'m dyn Roles>,
     /// Predictors that need more than the parameters.
     pub answer: Option<&'m dyn Answer<M>>,
-    /// True if the server keeps the parameters of every client whole, besides their mean.
+    /// True if the server keeps the parameters of every client whole, in addition to their mean.
     pub keeps_uploads: bool,
-    /// True if clients keep nothing between rounds, although the state has a place for it.
+    /// True if clients keep nothing between rounds, although `State` is not `()`.
     pub stateless: bool,
-    /// True if messages cross a network; a method of a single site pays for none.
+    /// True if messages cross a network; false for a single site, whose bytes are not charged.
     pub uses_network: bool,
 }
 
@@ -103,7 +105,7 @@ impl<S, M> Clone for Parts<'_, S, M> {
 impl<S, M> Copy for Parts<'_, S, M> {}
 
 impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
-    /// Returns the parts of FedAvg, with these parameters.
+    /// Returns the parts of FedAvg for an adaptation.
     pub fn fedavg(
         adaptation: &'m dyn ModelAdaptation,
         averaging: AveragingConfig,

@@ -5,9 +5,9 @@ use crate::quantity::ClientId;
 
 /// Division of a cohort by roles.
 pub trait Roles {
-    /// Returns the roles, with a word for each.
+    /// Returns the roles of participants, each with its name.
     fn roles(&self) -> Vec<(Role, &'static str)>;
 
-    /// Returns the participants of a round. A pure function.
+    /// Returns the participants of a round: a pure function of its arguments.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant>;
 }

@@ -7,7 +7,8 @@
 //!            + 2 (pairs, adapters, prompts, module, head)               if something below the head does
 //!            head                                                       else
 //! ```
-//! A frozen block passes on the gradient of its inputs: its weights multiply once, both factors of attention have one.
+//! A frozen block only passes on the gradient of its inputs: a product with weights costs as much as in a forward pass,
+//! a product of attention, both of whose factors have gradients, twice as much.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +17,10 @@ use crate::model::{BackboneConfig, is_adapter, is_lora};
 use crate::policy::{ModelFacts, SampleCost, kind_of};
 use crate::wire::Kind;
 
-/// Returns the cost of a sample where these parameters train.
+/// Returns the multiplications of a sample in forward and backward pass and at inference.
 ///
-/// `prompts` are the multiplications of prompts in a forward pass; `asks_queries` adds the pass for a query to an
-/// answer.
+/// `prompts` are the multiplications of prompts in a forward pass; `asks_queries` adds the pass for a query at
+/// inference.
 pub fn of_parameters(
     model: &ModelFacts,
     parameters: &Parameters,
@@ -42,27 +43,27 @@ pub fn of_parameters(
     SampleCost { forward, backward, inference: forward + queries }
 }
 
-/// Returns the multiplications of a prefix in a forward pass: of every row each token's, as key or as value.
+/// Returns the multiplications of a prefix in a forward pass: one per token and number of its `rows`.
 pub fn of_prefix(model: &ModelFacts, rows: usize) -> f64 {
     (model.backbone.tokens() * rows * model.backbone.dim()) as f64
 }
 
-/// Returns the multiplications of a backward pass through frozen blocks, from the `first` adapted on.
+/// Returns the multiplications of a backward pass through frozen blocks, from block `first` on.
 ///
-/// `added` are those of a forward pass that are not the backbone's.
+/// `added` are the multiplications of a forward pass outside the backbone.
 pub fn of_backward(backbone: &BackboneConfig, first: usize, added: f64) -> f64 {
     let (blocks, block) = (backbone.blocks(), backbone.block_cost(backbone.tokens()));
     blocks.saturating_sub(first) as f64 * (block.products + 2.0 * block.attention) + 2.0 * added
 }
 
-/// Scalars of parameters, by what a sample does with each.
+/// Numbers of weights, by their use in a forward pass.
 #[derive(Default)]
 struct Sizes {
     /// True if the backbone trains.
     whole: bool,
     /// First block that is adapted.
     first_block: Option<usize>,
-    /// Weights that meet every token.
+    /// Weights that are multiplied with every token.
     per_token: f64,
     /// Weights between backbone and head.
     module: f64,
@@ -88,7 +89,7 @@ impl Sizes {
         }
     }
 
-    /// Notes the block in a parameter's name; without one, it is the first.
+    /// Marks the block in a parameter's name as adapted; the first one if the name has none.
     fn adapts(&mut self, name: &str) {
         let block = name.split('.').find_map(|part| part.parse().ok()).unwrap_or(0);
         self.first_block = Some(self.first_block.map_or(block, |first| first.min(block)));

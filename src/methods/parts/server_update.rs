@@ -16,7 +16,7 @@ pub struct TaskStart<'a> {
     pub model: &'a ModelFacts,
     /// Index of the task, from 0.
     pub task: usize,
-    /// Address of initial draws.
+    /// Stream key of initial draws.
     pub init: StreamKey,
 }
 
@@ -25,23 +25,23 @@ pub struct TaskStart<'a> {
 pub struct TaskEnd<'a> {
     /// Dimensions of the model.
     pub model: &'a ModelFacts,
-    /// The stage that ends.
+    /// Stage that ends.
     pub stage: &'a Stage,
-    /// Address of initial draws.
+    /// Stream key of initial draws.
     pub init: StreamKey,
 }
 
-/// Step of the server after the mean (ServerUpdate of Reddi et al. 2021), and what it keeps for it.
+/// Step of the server after the mean (ServerUpdate of Reddi et al. 2021), with the server's memory.
 pub trait ServerUpdate<M> {
     /// Prepares the server's memory for a task, after the adaptation has prepared the parameters.
     fn begin_task(&self, start: TaskStart<'_>, memory: &mut M, theta: &mut ParameterSet) {
         let _ = (start, memory, theta);
     }
 
-    /// Changes the mean; returns metrics of the round.
+    /// Updates the parameters, which are the clients' mean; returns metrics of the round.
     ///
     /// # Errors
-    /// What ends the run.
+    /// An error ends the run.
     fn server_update(
         &self,
         memory: &mut M,
@@ -52,10 +52,10 @@ pub trait ServerUpdate<M> {
         Ok(Metrics::new())
     }
 
-    /// Takes note of what a task leaves.
+    /// Updates the server's memory at the end of a task, from the final parameters.
     ///
     /// # Errors
-    /// What ends the run.
+    /// An error ends the run.
     fn end_task(
         &self,
         memory: &mut M,
@@ -70,7 +70,7 @@ pub trait ServerUpdate<M> {
     /// Returns the generated images that clients replay, if a saved server has any.
     ///
     /// # Errors
-    /// A state of another method, or what the network reports.
+    /// When the state belongs to another method, or a pass of the network fails.
     fn generated_images(
         &self,
         model: &ModelFacts,
@@ -81,24 +81,24 @@ pub trait ServerUpdate<M> {
         Ok(None)
     }
 
-    /// Returns sample passes of the step after this number of uploads, for virtual time.
+    /// Returns the sample passes of the server's step after `updates` uploads, for virtual time.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let _ = (model, round, updates);
         0.0
     }
 
-    /// Returns bytes that server and clients hold between rounds, if the method knows them beforehand.
+    /// Returns the bytes that server and clients hold between rounds; `None` if not known in advance.
     fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let _ = model;
         None
     }
 
-    /// Returns requirements on a scenario.
+    /// Returns the requirements of the step on a scenario.
     fn requirements(&self) -> Vec<Requirement> {
         Vec::new()
     }
 
-    /// Returns services that the step cannot bear.
+    /// Returns the capabilities of the engine that the step does not support.
     fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }

@@ -19,10 +19,12 @@ pub enum TrainedRows {
     Carried,
 }
 
-/// Parameters, averaging and trained rows of a method: which numbers a message carries depends on nothing else.
+/// Parameters, averaging and trained rows of a method.
+///
+/// They alone determine the parameters and rows that messages carry.
 #[derive(Clone, Copy)]
 pub struct SharedModel<'m> {
-    /// Parameters that train.
+    /// Trained parameters and their network.
     pub adaptation: &'m dyn ModelAdaptation,
     /// Weights of clients and head rows in messages.
     pub averaging: AveragingConfig,
@@ -31,7 +33,7 @@ pub struct SharedModel<'m> {
 }
 
 impl SharedModel<'_> {
-    /// Returns the question for rows of the first round of a phase.
+    /// Returns the query for rows in the first round of a phase.
     pub fn query<'a>(
         &self,
         model: &'a ModelFacts,
@@ -41,7 +43,7 @@ impl SharedModel<'_> {
         RowQuery { model, view, direction, round: 0, head: self.averaging.head }
     }
 
-    /// Returns the rows that travel, train or answer, for a client with this view.
+    /// Returns the rows that a client with this view sends, trains or predicts with, by purpose.
     pub fn cut(&self, model: &ModelFacts, view: &TaskView, direction: RowPurpose) -> RowSelection {
         let mut cut = self.adaptation.rows(&self.query(model, view, direction));
         let sends_trained = direction == RowPurpose::Up && model.form == WireForm::Lean;

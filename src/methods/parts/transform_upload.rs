@@ -1,16 +1,16 @@
-//! Contribution that the server makes of an upload.
+//! Contribution that the server computes from an upload.
 
 use crate::policy::{ExchangeFacts, Message, MessageSpec, PolicyError, Restriction};
 
-/// Contribution that the server makes of an upload as it arrives, and aggregates in its place.
+/// Contribution that the server computes from an upload on arrival, and aggregates in its place.
 pub trait TransformUpload {
-    /// Returns the layout of the contribution of an upload with this layout.
+    /// Returns the specification of the contribution from that of the upload.
     fn layout(&self, facts: &ExchangeFacts<'_>, upload: MessageSpec) -> MessageSpec;
 
-    /// Returns the contribution of an upload.
+    /// Returns the contribution of an upload, given the download that was sent.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// When the upload cannot be used.
     fn transform(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -18,7 +18,7 @@ pub trait TransformUpload {
         upload: Message,
     ) -> Result<Message, PolicyError>;
 
-    /// Returns services that cannot bear it.
+    /// Returns the capabilities of the engine that the transform does not support.
     fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Tensors of an upload besides parameters.
+//! Tensors of an upload in addition to parameters.
 
 use std::sync::Arc;
 
@@ -11,19 +11,20 @@ use crate::policy::{
 };
 use crate::wire::Section;
 
-/// Tensors of an upload besides parameters; by default the sample count alone. An implementor that sends others names
-/// it among them, if it sends it.
+/// Tensors of an upload in addition to parameters; by default the sample count alone.
+///
+/// An implementor that replaces them and still needs the sample count includes it.
 pub trait UploadExtras<S> {
-    /// Returns the places of the tensors, in the order in which they travel.
+    /// Returns the specifications of the tensors, in the order in which they travel.
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let _ = facts;
         vec![sample_count()]
     }
 
-    /// Returns the tensors of those places.
+    /// Returns the tensors of those specifications.
     ///
     /// # Errors
-    /// What makes the upload unusable.
+    /// An error means that the participant fails and sends nothing.
     fn sections(
         &self,
         context: &ClientContext<'_>,
@@ -34,23 +35,23 @@ pub trait UploadExtras<S> {
         Ok(vec![trained.sample_count()?])
     }
 
-    /// Returns the name of the tensor that says how much an upload counts in the mean.
+    /// Returns the name of the tensor whose sum is the upload's weight in the mean.
     fn weight_tensor(&self) -> &'static str {
         SAMPLES
     }
 
-    /// Returns the prefix of the names of tensors that weigh every number of a parameter by itself.
+    /// Returns the prefix of the names of tensors with elementwise weights; `None` if there are none.
     ///
-    /// They exist if clients send [such](UploadExtras::elementwise_weights); no other parameter of an upload may have
-    /// such a name.
+    /// Clients send them as [`elementwise_weights`](UploadExtras::elementwise_weights); no other tensor of an upload
+    /// may have such a name.
     fn elementwise_weight_prefix(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns how much every number of every parameter counts in the mean, in its whole shape.
+    /// Returns the elementwise weights of a client's parameters in the mean, in their whole shapes.
     ///
     /// # Errors
-    /// What the network reports.
+    /// When a pass of the network fails.
     fn elementwise_weights(
         &self,
         context: &ClientContext<'_>,
@@ -61,39 +62,40 @@ pub trait UploadExtras<S> {
         Ok(ParameterSet::new())
     }
 
-    /// Returns the control fields of an upload whose head begins at this row. `usual` are those of FedAvg.
+    /// Returns the control fields of an upload whose head starts at row `first_row`; `usual` are FedAvg's.
     fn fields(&self, facts: &ExchangeFacts<'_>, first_row: usize, usual: Vec<u8>) -> Vec<u8> {
         let _ = (facts, first_row);
         usual
     }
 
-    /// Refuses an upload that cannot be used.
+    /// Validates the tensors and control fields of an upload.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// When the upload cannot be used.
     fn validate(&self, update: &Message) -> Result<(), PolicyError> {
         let _ = update;
         Ok(())
     }
 
-    /// Returns true if uploads may have means of classes, see [`class_means`](UploadExtras::class_means).
+    /// Returns true if uploads may hold [mean features of classes](UploadExtras::class_means).
     fn has_class_means(&self) -> bool {
         false
     }
 
-    /// Returns the mean features of classes in an upload, by the model as its client trained it. Numbers of samples are
-    /// as the upload has them, 0 if it has none.
+    /// Returns the mean features of classes in an upload, as the client's trained model computed them.
+    ///
+    /// Their numbers of samples are those in the upload, 0 if it has none.
     ///
     /// # Errors
-    /// When it says something else.
+    /// When the upload has other tensors.
     fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
         let _ = update;
         Ok(Vec::new())
     }
 
-    /// Returns the model whose features the class means are of, from a client's whole parameters.
+    /// Returns the model that computes the features of class means, from whole parameters.
     ///
-    /// See [`class_means`](UploadExtras::class_means). By default it is the client's model as it answers.
+    /// See [`class_means`](UploadExtras::class_means). `None`, the default, is the client's model as it predicts.
     ///
     /// # Errors
     /// When the parameters do not fit the backbone.
@@ -107,30 +109,30 @@ pub trait UploadExtras<S> {
         Ok(None)
     }
 
-    /// Returns when the size of an upload is known.
+    /// Returns the time at which the size of an upload is known.
     fn size(&self) -> UploadSize {
         UploadSize::Static
     }
 
-    /// Returns sample passes that the tensors cost a client besides its training, for virtual time.
+    /// Returns the sample passes that the tensors cost in addition to training, for virtual time.
     fn work(&self, samples: usize) -> f64 {
         let _ = samples;
         0.0
     }
 
-    /// Returns further sample passes, those that depend on the model.
+    /// Returns further sample passes of the tensors, which depend on the model.
     fn model_work(&self, model: &ModelFacts, samples: usize) -> f64 {
         let _ = (model, samples);
         0.0
     }
 
-    /// Returns services that the tensors cannot bear.
+    /// Returns the capabilities of the engine that the tensors do not support.
     fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }
 
-/// Uploads of FedAvg: the sample count besides parameters.
+/// Uploads of FedAvg: the sample count in addition to parameters.
 pub struct SampleCount;
 
 impl<S> UploadExtras<S> for SampleCount {}

@@ -12,25 +12,26 @@ pub struct Workload<'a> {
     pub participant: &'a Participant,
     /// The current round.
     pub round: &'a RoundContext,
-    /// Number of its samples.
+    /// Number of the participant's samples.
     pub samples: usize,
-    /// Plan of its training.
+    /// Plan of local training.
     pub plan: &'a TrainingPlan,
 }
 
 impl Workload<'_> {
-    /// Returns sample passes of the usual training.
+    /// Returns the sample passes of the shared training loop: samples times epochs.
     pub fn passes(&self) -> f64 {
         self.passes_over(self.samples)
     }
 
-    /// Returns sample passes of the usual training over this number of samples.
+    /// Returns the sample passes of the shared training loop over this number of samples.
     pub fn passes_over(&self, samples: usize) -> f64 {
         samples as f64 * f64::from(self.plan.epochs)
     }
 
-    /// Returns sample passes of training with this number of teachers from the second task on: of each a further
-    /// forward pass, a third of a training pass.
+    /// Returns `passes` and, from the second task on, a forward pass of every teacher for each of them.
+    ///
+    /// A forward pass counts as a third of a training pass.
     pub fn with_teachers(&self, teachers: u8, passes: f64) -> f64 {
         let teachers =
             if self.participant.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };

@@ -1,6 +1,6 @@
 //! **PILoRA** (Guo et al., ECCV 2024): a LoRA pair per task at queries and values of the first block, kept apart from
 //! those of earlier tasks, and a learned prototype per class in place of a linear head. The server averages the pairs
-//! and counts a client's prototype of a class by how close it is to the mean features that clients report of it.
+//! and weights a client's prototype of a class by its distance from the mean features that clients report of it.
 //!
 //! ```text
 //! client   A_t, B_t, p <- down;  D_c = |f(x) - p_c| / sqrt(d);  minimize
@@ -9,17 +9,17 @@
 //! server   A_t, B_t <- means by samples;  p_c <- sum_m w_mc p_mc                    (weights)
 //! answer   the nearest prototype among those of classes seen
 //! ```
-//! Means are taken factor by factor, and the mean of products is not the product of means. A class that no client met
-//! more than `min_features` times keeps its prototype. Features of the count are those of the moving model, so a client
-//! that trains five epochs meets every sample five times.
+//! Means are taken factor by factor, and the mean of products is not the product of means. A class of which no client
+//! trained on more than `min_features` features keeps its prototype. Features are counted in training, by the model as
+//! it changes, so five epochs count every sample five times.
 //!
-//! What papers and code say otherwise has keys. The benchmark's port of HGP, which made its tables and is the default
+//! Differences between paper and codes have keys. The benchmark's port of HGP, which made its tables and is the default
 //! here, adds the pairs of all tasks; the authors' code trains through the current one alone (`forward = "current"`),
-//! answers through that of the first task (`answers = "first"`), and takes the plain mean of prototypes where no client
-//! reports (`unreported = "mean"`). Both have two rates, for pairs and
-//! for prototypes (`prototype_lr`, relative to that of pairs), and that of prototypes is 200 times the larger in the
-//! authors' code. HGP's tables name them the other way round; at those rates prototypes would not leave their noise, so
-//! that the scenarios follow the port's code. Adam's weight decay of both is a term of the loss (`decay`): set that of the optimizer to 0.
+//! predicts through that of the first task (`answers = "first"`), and takes the plain mean of prototypes where no
+//! client reports (`unreported = "mean"`). Both have two rates, for pairs and for prototypes (`prototype_lr`, relative
+//! to that of pairs), and that of prototypes is 200 times larger in the authors' code. HGP's tables name them the other
+//! way round; at those rates prototypes would stay at their initial noise, so the scenarios follow the port's code.
+//! Adam's weight decay of both is a term of the loss (`decay`): set that of the optimizer to 0.
 
 mod objective;
 mod server;
@@ -164,7 +164,8 @@ impl PiLora {
         self.lora.shape(model, Some(model.tasks.max(1)))
     }
 
-    /// Returns the parameters without earlier pairs, unless the forward pass sums all pairs. Their `B` is zero.
+    /// Returns the parameters of the forward pass in training: `B` of earlier pairs is zero unless all pairs are
+    /// summed.
     fn passing(&self, set: &ParameterSet, task: usize) -> ParameterSet {
         match self.forward {
             Forward::Sum => set.clone(),
@@ -172,7 +173,7 @@ impl PiLora {
         }
     }
 
-    /// Returns the parameters of the model that answers after a task.
+    /// Returns the parameters of the model that predicts after a task.
     fn answering(&self, set: &ParameterSet, task: usize) -> ParameterSet {
         match self.answers {
             AnsweringPairs::Forward => self.passing(set, task),
@@ -200,7 +201,7 @@ impl AveragingMethod for PiLora {
     type State = ();
     type Memory = LatestTask;
 
-    /// The server reads the prototypes of every client.
+    /// Returns FedAvg's parts with class means in uploads, which the server keeps whole for its prototypes.
     fn parts(&self) -> Parts<'_, (), LatestTask> {
         let head = match self.compete {
             Compete::All => HeadForm::Fixed,
@@ -222,7 +223,7 @@ impl ModelAdaptation for PiLora {
         pairs.head(HeadKind::Distance, model.classes, model.backbone.dim())
     }
 
-    /// Returns the pairs of all tasks, which add nothing yet, and noise for prototypes.
+    /// Returns the pairs of all tasks, whose `B` is zero, and random prototypes.
     fn initial(
         &self,
         model: &ModelFacts,
@@ -322,7 +323,7 @@ impl UploadExtras<()> for PiLora {
         Ok(ClassMean::said(update)?.into_iter().map(disclosure).collect())
     }
 
-    /// Returns the model at the end of training; the means are of features that were met while it moved.
+    /// Returns the model after training; its class means are of features computed while it changed.
     fn describing_model(
         &self,
         context: &ClientContext<'_>,

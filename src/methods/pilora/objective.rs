@@ -1,4 +1,4 @@
-//! The loss of a client, and the mean features that it meets on the way.
+//! Loss of a client, and the mean features of classes that it collects in training.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::model::ops::{self, SampleGroups};
 use crate::model::{Factor, ModelError, Parameter, ParameterSet, PrototypeHead, lora_pairs};
 use crate::policy::PolicyError;
 
-/// Sums of the features of every class that a client trained on.
+/// Counts and sums of the features that a client trained on, by head row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassFeatureSums(BTreeMap<u32, (u64, Vec<f64>)>);
 
@@ -25,9 +25,9 @@ impl ClassFeatureSums {
         sum.iter_mut().zip(feature).for_each(|(sum, value)| *sum += f64::from(*value));
     }
 
-    /// Returns counts and means of these classes as vectors next to the parameters.
+    /// Returns counts and means of these classes as two parameters, `(rows)` and `(rows, dim)`.
     ///
-    /// A class that was never met has zeros.
+    /// A class without features has zeros.
     pub fn vectors(&self, rows: &[u32], dim: usize) -> ParameterSet {
         let (mut counts, mut means) = (Vec::new(), Vec::new());
         for row in rows {
@@ -41,7 +41,7 @@ impl ClassFeatureSums {
         [(COUNTS, counts), (MEANS, means)].into_iter().collect()
     }
 
-    /// Returns the class means that [`vectors`](Met::vectors) wrote, for these classes.
+    /// Returns the class means that [`vectors`](ClassFeatureSums::vectors) wrote for these classes.
     pub fn read(rows: &[u32], vectors: &ParameterSet) -> Vec<ClassMean> {
         let (Some(counts), Some(means)) = (vectors.get(COUNTS), vectors.get(MEANS)) else {
             return Vec::new();
@@ -66,17 +66,17 @@ const MEANS: &str = "means";
 pub(super) struct PiLoraObjective<'o> {
     method: PiLora,
     view: TaskView,
-    /// Prototypes of other classes that compete: of those before the task's, and of those behind them.
+    /// Fixed prototypes of other classes that compete: of rows before the task's, and of rows after them.
     others: [Option<PrototypeHead>; 2],
-    /// Number of head rows before the task's.
+    /// Number of competing head rows before the task's.
     before: u32,
-    /// Earlier tasks' tensors by name of `A`.
+    /// Tensors `A` of earlier tasks, by parameter name.
     earlier: BTreeMap<String, Vec<Tensor>>,
     met: &'o mut [ClassFeatureSums],
 }
 
 impl<'o> PiLoraObjective<'o> {
-    /// All members of a pack were sent the same.
+    /// Creates the loss of a pack, all of whose members got the same download as `first`.
     pub fn new(
         method: &PiLora,
         first: &PackClient<'_, ()>,
@@ -112,7 +112,7 @@ impl<'o> PiLoraObjective<'o> {
         })
     }
 
-    /// Returns the logits of all classes that compete, and labels among them.
+    /// Returns the logits of all classes that compete, divided by the temperature, from those of the task.
     fn competing(
         &self,
         features: &Tensor,
@@ -128,7 +128,7 @@ impl<'o> PiLoraObjective<'o> {
         Ok((Tensor::cat(&all, 1)? / self.method.temperature)?)
     }
 
-    /// Returns the loss terms of each member's `A` and other parameters, which do not depend on samples.
+    /// Returns the loss terms that depend on parameters alone, `(members)`; `None` if there are none.
     fn of_parameters(&self, network: &Classifier) -> Result<Option<Tensor>, LearningError> {
         let PiLora { orthogonality, sparsity, decay, .. } = self.method;
         let members = network.members();
@@ -163,7 +163,7 @@ impl<'o> PiLoraObjective<'o> {
     }
 }
 
-/// Returns the rows of the head in a set.
+/// Returns the number of prototypes in a set of parameters.
 fn rows_of(set: &ParameterSet) -> usize {
     set.get(PrototypeHead::PROTOTYPES).map_or(0, |prototypes| prototypes.rows())
 }

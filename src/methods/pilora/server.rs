@@ -1,4 +1,4 @@
-//! Prototypes at the server: a mean over clients by how close each is to the mean features that clients report.
+//! Prototypes at the server: a mean over clients, weighted by distances from the mean features that clients report.
 
 use super::weights::{heuristic_weights, weighted};
 use super::{PiLora, Unreported};
@@ -17,7 +17,7 @@ impl ServerUpdate<LatestTask> for PiLora {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        // The mean of prototypes is none of PILoRA's.
+        // PILoRA replaces the plain mean of prototypes, which `theta` holds here, by its own.
         let before = closing.before.filter(|name| name == PrototypeHead::PROTOTYPES);
         *theta = std::mem::take(theta).merge(&before);
         self.merge(&closing.aggregate.kept_uploads, &closing.round.stage.view, theta)
@@ -32,7 +32,7 @@ impl ServerUpdate<LatestTask> for PiLora {
 }
 
 impl PiLora {
-    /// Returns the prototypes that clients make of theirs, by the reports that count.
+    /// Merges the clients' prototypes into `theta`, weighted by the reports with enough features.
     fn merge(
         &self,
         kept: &[KeptUpload],
@@ -79,7 +79,7 @@ impl PiLora {
     }
 }
 
-/// Returns the head row that an upload's prototypes begin at.
+/// Returns the head row at which an upload's prototypes start.
 fn first_row(update: &Message) -> Result<usize, WireError> {
     Ok(MetaReader::new(&update.control).u64()? as usize)
 }

@@ -1,17 +1,17 @@
-//! Weights of clients in the mean of a class's prototype: larger the closer it is to the reported mean features.
+//! Weights of clients in the mean of a class's prototype: the larger, the closer it is to the reported mean features.
 
-/// Added to a distance before it divides.
+/// Number added to a sum of distances, so that it can be a divisor.
 const LEAST: f64 = 1e-10;
 
-/// Returns the weights of the clients with these prototypes of a class.
+/// Returns the weights of clients in the mean of their `prototypes` of a class; they sum to 1.
 ///
-/// Some clients report these mean features of it:
+/// `features` are the mean features that clients report of the class:
 ///
 /// ```text
 /// delta_m = sum_j |p_m - g_j|     rho_m = 1 / (delta_m + 1e-10)     w = softmax(sharpness (rho - min) / (max - min))
 /// ```
-/// Clients that are equally far count alike. They sum to 1; whatever the distances, the best counts `e^sharpness` times
-/// what the worst does.
+/// Clients at equal distances have equal weights. Otherwise the largest weight is `e^sharpness` times the smallest,
+/// whatever the distances.
 pub fn heuristic_weights(
     prototypes: &[Vec<f64>],
     features: &[Vec<f64>],
@@ -26,7 +26,7 @@ pub fn heuristic_weights(
     let least = near.iter().copied().fold(f64::INFINITY, f64::min);
     let range = near.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
     let score = |near: &f64| match range > 0.0 {
-        // The largest exponent is 0.
+        // Relative to the largest score, whose exponent is 0.
         true => libm::exp(sharpness * ((near - least) / range - 1.0)),
         false => 1.0,
     };
@@ -35,7 +35,7 @@ pub fn heuristic_weights(
     scores.into_iter().map(|score| score / sum).collect()
 }
 
-/// Returns the sum of vectors of one length, each with its weight.
+/// Returns the weighted sum of vectors of one length.
 pub fn weighted(vectors: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
     let mut sum = vec![0.0; vectors.first().map_or(0, Vec::len)];
     for (vector, weight) in vectors.iter().zip(weights) {

@@ -6,7 +6,7 @@
 //!
 //! L = CE over the b images of a batch and all that is injected, one mean, on the rows of the task
 //! ```
-//! What is injected carries no gradient below the head; that of the images is scaled by `b / (b + injected)`.
+//! Injected features carry no gradient below the head; that of the images is scaled by `b / (b + injected)`.
 
 use candle_core::Tensor;
 use clap::ValueEnum;
@@ -28,7 +28,7 @@ pub enum Injection {
     Spread,
 }
 
-/// Features and their head rows.
+/// Injected features `(rows, dim)`, flat, and their head rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Injected {
     pub features: Vec<f32>,
@@ -36,8 +36,9 @@ pub(super) struct Injected {
 }
 
 impl Injection {
-    /// Returns the features injected for these prototypes. `draw` returns uniform numbers below one for copy `copy` of
-    /// the class at a place.
+    /// Returns the features injected for these prototypes.
+    ///
+    /// `draw(place, copy, dim)` returns `dim` uniform numbers in [0, 1) for a copy of the prototype at index `place`.
     pub(super) fn of(
         self,
         prototypes: &[(u32, Gaussian)],
@@ -76,9 +77,9 @@ impl Injection {
     }
 }
 
-/// Returns the mean cross-entropy of every member over its images and injected features.
+/// Returns the mean cross-entropy of every member over its images and injected features, `(members)`.
 ///
-/// Rows are those of the head from `first` on.
+/// `head` computes logits; `first` is the head row of its first column.
 pub(super) fn losses(
     features: &Tensor,
     labels: &[u32],
@@ -107,11 +108,11 @@ pub(super) fn losses(
     Ok(grouped_cross_entropy(&logits, &all, 0..logits.dim(1)?, &groups)?)
 }
 
-/// Prototypes that a member injects, and the stream of its draws.
+/// Prototypes that a member injects, and its random stream.
 pub(super) struct InjectionSource {
     pub prototypes: Vec<(u32, Gaussian)>,
     pub key: StreamKey,
-    /// Steps of an epoch of its training.
+    /// Steps per epoch of the member's training.
     pub steps: u64,
     injected: Option<(u64, Injected)>,
 }
@@ -121,7 +122,7 @@ impl InjectionSource {
         InjectionSource { prototypes, key, steps: (steps as u64).max(1), injected: None }
     }
 
-    /// Returns the features to inject in a step. They stay the same within a round, or within an epoch.
+    /// Returns the features to inject in a step: drawn once per round (`Variance`), or once per epoch (`Spread`).
     fn at(&mut self, injection: Injection, copies: usize, step: u64) -> &Injected {
         let epoch = match injection {
             Injection::Variance => 0,
@@ -140,7 +141,7 @@ impl InjectionSource {
     }
 }
 
-/// The loss of a pack of members that received prototypes.
+/// Loss of a pack whose members received prototypes.
 pub(super) struct PipObjective {
     pub injection: Injection,
     pub copies: usize,

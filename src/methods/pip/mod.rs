@@ -3,20 +3,20 @@
 //! are among the features that its head learns from.
 //!
 //! ```text
-//! client   DualPrompt's; from a task's second round on one mean cross-entropy over images and injected prototypes (injection)
+//! client   DualPrompt's; from a task's second round on one mean CE over images and injected prototypes (injection)
 //!          sends what DualPrompt sends, and mean and variance of the features of every class with at least two samples
-//! server   DualPrompt's; merges the Gaussians of the round by class                                              (prototypes)
+//! server   DualPrompt's; merges the Gaussians of the round by class                                (prototypes)
 //! ```
 //! Prototypes last for a task and protect no old class; a class that no client reports in a round keeps its own, and
 //! one that no client has reported yet does not travel. With `copies = 0` nothing travels and nothing is injected: that
 //! is DualPrompt, to the bit.
 //!
-//! The paper could not be read, and both public codes have slips, which their statements here follow or mend: HGP's
-//! benchmark squares the variances of clients and forgets to subtract the squared mean when a class is first reported
+//! The paper could not be read, and both public codes have slips, which the keys follow or mend: HGP's benchmark
+//! squares the variances of clients and forgets to subtract the squared mean when a class is first reported
 //! (`merge = "benchmark"`); the release means `inject = "spread"`, takes the fourth power of what should be a root and
 //! loses its second moment. The release also leaves the head on clients and averages it in a task's last round only,
-//! weighs parameters by visits, and forgets the prototype of a class that no client reports in a round: that is not here,
-//! only `proto_weights = "visits"` is.
+//! weighs parameters by visits, and forgets the prototype of a class that no client reports in a round; of these only
+//! `proto_weights = "visits"` is here.
 //!
 //! Features for prototypes come from the answering model, with the expert whose key is nearest
 //! (`features = "matched"`), or with the task's own expert (`"trained"`), which is all that a client knows under
@@ -80,7 +80,7 @@ pub struct Pip {
 const BENCHMARK: &str = "the code of HGP's benchmark";
 
 impl Pip {
-    /// Returns true if there are prototypes at all.
+    /// Returns true if prototypes are sent and injected.
     fn injects(&self) -> bool {
         self.copies > 0
     }
@@ -90,7 +90,7 @@ impl AveragingMethod for Pip {
     type State = ();
     type Memory = PipPrototypes;
 
-    /// Without prototypes it is DualPrompt.
+    /// Returns DualPrompt's parts with prototypes or, if none are injected, as they are.
     fn parts(&self) -> Parts<'_, (), PipPrototypes> {
         let dualprompt = Parts { server: self, ..self.base.base() };
         match self.injects() {
@@ -101,7 +101,7 @@ impl AveragingMethod for Pip {
 }
 
 impl LocalUpdate<()> for Pip {
-    /// Returns the cross-entropy over images and injected prototypes, if anybody was sent some.
+    /// Returns the cross-entropy over images and injected prototypes, if a member received any.
     fn objective(
         &self,
         context: &ClientContext<'_>,
@@ -133,7 +133,7 @@ impl LocalUpdate<()> for Pip {
     }
 }
 
-/// Refuses messages of one expert.
+/// Returns an error if downloads carry only the trained expert.
 fn has_whole_messages(scenario: &Scenario) -> Option<RequirementError> {
     (scenario.wire.form == WireForm::Lean).then(|| {
         let message = "a client that gets one expert cannot select the nearest";

@@ -1,8 +1,8 @@
 //! Prototypes: a Gaussian for every class of the task, merged from those of the clients that hold it.
 //!
 //! ```text
-//! moments     mu = sum w_m mu_m,  var = sum w_m (var_m + mu_m^2) - mu^2          w_m over the clients that hold the class
-//! benchmark   the same with var_m^2 in place of var_m, and in a task's first round without - mu^2
+//! moments     mu = sum w_m mu_m,  var = sum w_m (var_m + mu_m^2) - mu^2       w_m over the clients that hold the class
+//! benchmark   the same with var_m^2 in place of var_m, and without - mu^2 where a class is first reported
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::Choice;
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError};
 
-/// Names of their tensors, in both directions.
+/// Names of the tensors of Gaussians, in downloads and uploads.
 pub(super) const MEANS: &str = "means";
 pub(super) const VARIANCES: &str = "variances";
 pub(super) const COUNTS: &str = "counts";
@@ -51,7 +51,9 @@ pub struct Gaussian {
     pub variance: Vec<f64>,
 }
 
-/// Returns the weighted merge of the clients' reports of a class; `None` if the weights sum to zero.
+/// Returns the merge of the clients' weighted reports of a class; `None` if the weights sum to zero.
+///
+/// `is_new` is true if no client reported the class before.
 pub(super) fn merged(reports: &[(f64, Gaussian)], merge: Merge, is_new: bool) -> Option<Gaussian> {
     let total: f64 = reports.iter().map(|(weight, _)| weight).sum();
     let dim = reports.first().filter(|_| total > 0.0)?.1.mean.len();
@@ -60,7 +62,7 @@ pub(super) fn merged(reports: &[(f64, Gaussian)], merge: Merge, is_new: bool) ->
     };
     let mean: Vec<f64> = (0..dim).map(|at| sum(&|one, at| one.mean[at], at)).collect();
     let variance = (0..dim).map(|at| match merge {
-        // The same as the moments, without a difference of two large numbers.
+        // The formula of the module, written so that no two large numbers are subtracted.
         Merge::Moments => sum(&|one, at| one.variance[at] + (one.mean[at] - mean[at]).powi(2), at),
         Merge::Benchmark => {
             let second = sum(&|one, at| one.variance[at].powi(2) + one.mean[at].powi(2), at);
@@ -71,28 +73,28 @@ pub(super) fn merged(reports: &[(f64, Gaussian)], merge: Merge, is_new: bool) ->
     Some(Gaussian { mean, variance })
 }
 
-/// Prototypes of the current task's classes, by head row, and how often each client was sampled in it.
+/// Prototypes of the current task's classes by head row, and each client's number of rounds in it.
 #[derive(Debug, Default, PartialEq)]
 pub struct PipPrototypes {
     task: Option<TaskId>,
     pub(super) known: BTreeMap<u32, Gaussian>,
     visits: BTreeMap<ClientId, u64>,
-    /// Width of a feature.
+    /// Width of features.
     pub(super) dim: usize,
 }
 
 impl PipPrototypes {
-    /// Replaces the prototypes of classes that are reported, by the reports of a round with their weights.
+    /// Replaces the prototypes of reported classes by the merge of a round's weighted reports.
     pub(super) fn update(&mut self, reports: &BTreeMap<u32, Vec<(f64, Gaussian)>>, merge: Merge) {
         for (row, reports) in reports {
-            // In whatever round a class is first reported.
+            // A class is new in the round that first reports it, which need not be the task's first.
             if let Some(one) = merged(reports, merge, !self.known.contains_key(row)) {
                 self.known.insert(*row, one);
             }
         }
     }
 
-    /// A client has taken part in one more round of the task; in how many now.
+    /// Counts a round of the task in which a client took part, and returns their number so far.
     pub(super) fn visit(&mut self, client: ClientId) -> u64 {
         let visits = self.visits.entry(client).or_default();
         *visits += 1;
@@ -104,7 +106,7 @@ impl PipPrototypes {
         flags(view, |row| self.known.contains_key(&row))
     }
 
-    /// Returns all prototypes, `(classes, dim)` each in order of their rows; none before anybody reported.
+    /// Returns means and variances of all prototypes, `(classes, dim)` each; `None` if there are none.
     pub(super) fn section(&self) -> Result<Option<Section>, WireError> {
         if self.known.is_empty() {
             return Ok(None);
@@ -119,10 +121,10 @@ impl PipPrototypes {
     }
 }
 
-/// Returns the Gaussians of these head rows in the tensors of a message.
+/// Reads the Gaussians of these head rows from the tensors of a message.
 ///
 /// # Errors
-/// Where there are other tensors.
+/// When a tensor is missing or has another shape.
 pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian)>, WireError> {
     if rows.is_empty() {
         return Ok(Vec::new());
@@ -141,10 +143,10 @@ pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian
     Ok(rows.iter().enumerate().map(one).collect())
 }
 
-/// Returns the prototypes of a download for the flagged classes of a view; empty if it has none.
+/// Reads the prototypes of a download, for the flagged classes of a view; empty if it has none.
 ///
 /// # Errors
-/// Where it says something else.
+/// When flags or tensors are missing or have another shape.
 pub(super) fn received_prototypes(
     download: &Message,
     view: &TaskView,

@@ -14,7 +14,7 @@ use crate::policy::{
 };
 use crate::wire::{Dtype, Kind, Section};
 
-/// Returns true if downloads hold prototypes: not in the first round of a task.
+/// Returns true if downloads hold prototypes: in every round of a task but the first.
 fn is_sent(round_in_phase: u32) -> bool {
     round_in_phase > 0
 }
@@ -27,7 +27,7 @@ impl DownloadExtras<PipPrototypes> for Pip {
         sent.then(|| [MEANS, VARIANCES].map(table)).into_iter().flatten().collect()
     }
 
-    /// Of the classes of the task, those that anybody reported.
+    /// Returns true if prototypes are sent: those of classes that no client reported are missing.
     fn is_upper_bound(&self, facts: &ExchangeFacts<'_>) -> bool {
         is_sent(facts.round_in_phase)
     }

@@ -1,4 +1,4 @@
-//! Prototypes of a client: Gaussians of the features of its classes, and what an upload holds of them.
+//! Prototypes of a client: Gaussians of the features of its classes, and the tensors of an upload with them.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::policy::{
 };
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
-/// Smallest number of samples of a class that is reported.
+/// Number of samples of a class from which it is reported.
 const LEAST: u32 = 2;
 
 impl Pip {
-    /// Returns the model whose features the Gaussians are of.
+    /// Returns the model that computes the features of Gaussians, with the expert that `features` selects.
     fn describing(
         &self,
         model: &ModelFacts,
@@ -32,7 +32,7 @@ impl Pip {
         Ok(Classifier::frozen_with(&ctx.backbone, parameters, prompting)?)
     }
 
-    /// Returns the Gaussians of every class with enough samples, by the model as it was just trained.
+    /// Returns a Gaussian of the trained model's features for every class with enough samples, by head row.
     fn gaussians(
         &self,
         member: &PackClient<'_, ()>,
@@ -136,16 +136,16 @@ impl UploadExtras<()> for Pip {
         UploadSize::FromShard
     }
 
-    /// A forward pass for the features.
+    /// Returns the passes of a forward pass for the features.
     fn work(&self, samples: usize) -> f64 {
         samples as f64 / 3.0
     }
 }
 
-/// Returns the head rows of the classes that the control fields of an upload name.
+/// Returns the head rows of the Gaussians in an upload, from its control fields.
 ///
 /// # Errors
-/// Where they say something else.
+/// When the control fields have another form.
 pub(super) fn described_in(update: &Message) -> Result<Vec<u32>, WireError> {
     let mut fields: MetaReader<'_> = update.fields();
     fields.u64()?;

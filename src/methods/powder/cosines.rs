@@ -1,14 +1,14 @@
-//! Mean cosines between what many samples attend to.
+//! Mean cosines between the attention of many classes or client tasks.
 //!
 //! With a hundred clients some hundred thousand pairs of classes are compared, each over the components of hundreds of
-//! client tasks. So lengths are taken once for all that were scored against the same client tasks, and a vector is
+//! client tasks. So norms are computed once for all that were scored against the same client tasks, and a vector is
 //! multiplied with several at once. Every sum runs over components in their order, as if pairs were taken one by one.
 
 use std::collections::BTreeMap;
 
 use super::similarity::Attention;
 
-/// Attention to be compared: that of samples of one class of a client task, or of all its classes.
+/// Attention that is compared: of samples of one class of a client task, or of all its classes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ComparedAttention<'a> {
     /// Attention of one class.
@@ -33,9 +33,9 @@ impl<'a> ComparedAttention<'a> {
     }
 }
 
-/// Returns the mean cosine over blocks of each of `ours` with each of `theirs`.
+/// Returns the cosine of each of `ours` with each of `theirs`, averaged over blocks.
 ///
-/// It is over the client tasks that both were scored against; in a block in which either is zero it counts as 0.
+/// Only scores of client tasks that both were scored against count. In a block in which either is zero the cosine is 0.
 pub(super) fn mean_cosines(
     ours: &[ComparedAttention<'_>],
     theirs: &[ComparedAttention<'_>],
@@ -76,20 +76,20 @@ fn by_over<'a>(all: &[ComparedAttention<'a>]) -> BTreeMap<&'a [u32], Vec<usize>>
     groups
 }
 
-/// Returns the places in both of client tasks that are in both; both rise.
+/// Returns the positions in both lists of the client tasks that they share, ascending in both.
 fn common(ours: &[u32], theirs: &[u32]) -> Vec<(usize, usize)> {
     let place =
         |(client_task, at): (&u32, usize)| Some((at, theirs.binary_search(client_task).ok()?));
     ours.iter().zip(0..).filter_map(place).collect()
 }
 
-/// The scores of client tasks at these places behind the first ones, each of this number of components.
+/// Returns the scores of the client tasks at positions `first + places`, with `components` scores each.
 fn chosen(scores: &[f64], (first, components): (usize, usize), places: &[usize]) -> Vec<f64> {
     let client_task = |place: &usize| &scores[(first + place) * components..][..components];
     places.iter().flat_map(client_task).copied().collect()
 }
 
-/// Scores by block, each with the sum of its squares.
+/// Scores by block, each with its sum of squares.
 struct ScoreVector(Vec<(Vec<f64>, f64)>);
 
 impl ScoreVector {
@@ -102,12 +102,12 @@ impl ScoreVector {
     }
 }
 
-/// Vectors that are multiplied at once.
+/// Number of vectors that are multiplied at once.
 const LANES: usize = 16;
 
-/// Scores of several vectors side by side, by block, with the sums of their squares.
+/// Scores of up to [`LANES`] vectors, interleaved, by block, with the vectors' sums of squares.
 ///
-/// Zeros fill the rows of vectors with fewer scores.
+/// Unused lanes are zero.
 struct ScorePanel(Vec<(Vec<[f64; LANES]>, [f64; LANES])>);
 
 impl ScorePanel {

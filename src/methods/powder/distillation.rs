@@ -1,4 +1,4 @@
-//! Not-true distillation: the student keeps what the teacher thinks of the classes that are wrong.
+//! Not-true distillation: the student keeps the teacher's distribution over the wrong classes.
 
 use candle_core::{Result, Tensor};
 
@@ -9,11 +9,11 @@ use crate::learning::losses::closed_form;
 pub struct NotTrue<'a> {
     /// Logits `(b, C)`, row-major.
     pub teacher: &'a [f32],
-    /// The true class of each sample.
+    /// True class of each sample.
     pub labels: &'a [u32],
-    /// `v`, one number per sample; Powder's sum to 1.
+    /// Weight `v` of each sample; Powder's sum to 1.
     pub shares: &'a [f64],
-    /// `tau`.
+    /// Temperature `tau`.
     pub temperature: f64,
 }
 
@@ -56,7 +56,7 @@ impl NotTrue<'_> {
     }
 }
 
-/// Returns `log softmax(z / tau)` over all entries but one, which stays 0, in f64.
+/// Returns `log softmax(z / tau)` over all entries but `without`, whose value is 0, in f64.
 fn log_softmax_without(z: &[f32], without: usize, temperature: f64) -> Vec<f64> {
     let scaled = |class: usize| f64::from(z[class]) / temperature;
     let others = || (0..z.len()).filter(|class| *class != without);
@@ -66,8 +66,10 @@ fn log_softmax_without(z: &[f32], without: usize, temperature: f64) -> Vec<f64> 
     (0..z.len()).map(|class| if class == without { 0.0 } else { scaled(class) - log_sum }).collect()
 }
 
-/// Returns `v`: the softmax over a batch of one minus the share of each sample's class in its own row (see
-/// [`Likeness::class_shares`](super::Likeness::class_shares)), so that classes with relatives are distilled more.
+/// Returns the sample weights `v`: the softmax over a batch of one minus the share of each sample's class.
+///
+/// Shares are those of [`Likeness::class_shares`](super::Likeness::class_shares), so classes with relatives in other
+/// client tasks are distilled more.
 pub fn batch_shares(class_shares: impl Iterator<Item = f32>) -> Vec<f64> {
     let mut shares: Vec<f64> = class_shares.map(|own| libm::exp(1.0 - f64::from(own))).collect();
     let sum: f64 = shares.iter().sum();

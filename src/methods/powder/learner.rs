@@ -24,21 +24,21 @@ use crate::policy::{
     TrainedClass,
 };
 
-/// One client and its download.
+/// Client of a pack, with its download.
 #[derive(Clone, Copy, Debug)]
 pub struct Learner<'a> {
     /// Participant of the round: its client, role and task view.
     pub participant: &'a Participant,
     /// Download of its client task.
     pub download: &'a ClientTaskDownload,
-    /// Its samples.
+    /// Samples of the client.
     pub shard: &'a Shard,
-    /// The address of what is drawn.
+    /// Stream key of the client's draws.
     pub key: StreamKey,
 }
 
 impl<'a> Learner<'a> {
-    /// Returns a member of a pack and what it was sent.
+    /// Creates a learner from a member of a pack and its decoded download.
     pub fn of((member, download): (&'a Member, &'a ClientTaskDownload)) -> Learner<'a> {
         Learner {
             participant: &member.participant,
@@ -58,32 +58,33 @@ impl<'a> Learner<'a> {
     }
 }
 
-/// The samples of a step, with what a companion may ask of them.
+/// Samples of a step, as a [`TrainingExtension`] sees them.
 pub struct LearnerStep<'a> {
     /// Batch of all members.
     pub batch: &'a PackBatch,
-    /// The class of each sample among those of its client task.
+    /// Class of each sample, counted among those of its client task.
     pub classes: &'a [u32],
 }
 
-/// Observer of training that is not trained: it may add tokens to the input of a step, and sees how
-/// well components match.
+/// Extension of training that adds tokens to the input of a step, or reads scores of components.
+///
+/// Its tokens are not trained by the step.
 pub trait TrainingExtension {
-    /// Returns the tokens `(b, n, d)` behind the patches of a step's samples, or none for a plain step.
+    /// Returns the tokens `(b, n, d)` that follow the patches of a step's samples; `None` for a plain step.
     ///
     /// # Errors
-    /// What the device reports.
+    /// When a tensor operation fails.
     fn tokens(&mut self, step: &LearnerStep<'_>) -> Result<Option<Tensor>, LearningError> {
         let _ = step;
         Ok(None)
     }
 
-    /// Receives the cross-entropy of each member in the current step.
+    /// Receives the cross-entropy of each member in the current step, `(members)`.
     ///
     /// It is the step for which [`tokens`](TrainingExtension::tokens) was called.
     ///
     /// # Errors
-    /// What the device reports.
+    /// When a tensor operation fails.
     fn cross_entropies(
         &mut self,
         step: &LearnerStep<'_>,
@@ -93,12 +94,14 @@ pub trait TrainingExtension {
         Ok(())
     }
 
-    /// Returns true if it needs [`scores`](TrainingExtension::scores).
+    /// Returns true if the extension needs [`scores`](TrainingExtension::scores).
     fn watches(&self) -> bool {
         false
     }
 
-    /// The scores of a member's own components for its samples: by block `(samples, components)`, row-major.
+    /// Receives the scores of a member's own components for its samples.
+    ///
+    /// Every block has `(samples, components)` scores, row-major.
     fn scores(&mut self, member: usize, classes: &[u32], by_block: &[Vec<f32>]) {
         let _ = (member, classes, by_block);
     }
@@ -108,7 +111,7 @@ pub trait TrainingExtension {
 impl TrainingExtension for () {}
 
 impl Powder {
-    /// Trains the client tasks of learners that are [alike](Learner::alike), together; each may fail alone.
+    /// Trains the client tasks of [alike](Learner::alike) learners as one pack; each may fail alone.
     pub fn learn(
         &self,
         learners: &[Learner<'_>],
@@ -167,12 +170,13 @@ impl Powder {
         Ok(student.pack_parameters()?.into_iter().zip(reports).map(outcome).collect())
     }
 
-    /// Returns the move of a client task's parameters, with the network that its owner trained.
+    /// Returns the change of a client task's parameters, with its network, for the inversion of updates.
     ///
-    /// The loss of the network is the cross-entropy over the classes of the client task.
+    /// The loss of the network is the cross-entropy over the classes of the client task. `None` if nothing can be
+    /// matched.
     ///
     /// # Errors
-    /// When the messages do not fit each other.
+    /// When download and upload do not fit each other.
     pub fn moved_client_task(
         &self,
         member: &Member,
@@ -202,13 +206,13 @@ impl Powder {
         Ok(matching.map(|matching| Disclosures::Update { matching, classes }))
     }
 
-    /// Returns the prompts of client tasks; without tokens none of their parameters train.
+    /// Returns the prompts of client tasks; their parameters train if `trains` is true and tokens exist.
     pub(super) fn prompting(&self, trains: bool) -> ClientTaskPrompts {
         let blocks = self.shape.blocks.clone();
         ClientTaskPrompts { blocks, trains: trains && self.shape.length > 0, form: self.shape.form }
     }
 
-    /// Answers what the samples of a member attend to in what it was sent.
+    /// Computes the attention of a member's samples over the components in its download, as its upload.
     ///
     /// # Errors
     /// When samples cannot be read.
@@ -223,7 +227,9 @@ impl Powder {
         Ok(ClientResult { upload: found.write(&self.shape)?, metrics: Vec::new() })
     }
 
-    /// Returns the attention of the samples of a shard, all of these head rows.
+    /// Returns the attention of a shard's samples to the components in `looks`, by class.
+    ///
+    /// All labels of the samples lie in `rows`.
     pub(super) fn attention(
         &self,
         rows: &Range<usize>,
@@ -239,7 +245,7 @@ impl Powder {
             let batch = batch?;
             let queries = queries_of(&batch, ctx)?;
             let mut first = 0;
-            // No client task may lend yet.
+            // There are no keys as long as no client task may be used by others.
             for block in shape.blocks.clone().filter(|_| !looks.client_tasks.is_empty()) {
                 let part = |part: ComponentPart| -> Result<Tensor, PolicyError> {
                     let name = part.name(block);
@@ -267,7 +273,7 @@ impl Powder {
     }
 }
 
-/// Returns the queries of a batch: its own, or those of its pixels.
+/// Returns the queries of a batch: those that it carries, or else the frozen backbone's features of its pixels.
 fn queries_of(batch: &Batch, ctx: &RunContext) -> Result<Tensor, PolicyError> {
     match batch.queries(&ctx.device)? {
         Some(queries) => Ok(queries),
@@ -275,7 +281,7 @@ fn queries_of(batch: &Batch, ctx: &RunContext) -> Result<Tensor, PolicyError> {
     }
 }
 
-/// A pack at work.
+/// Pack in training: learners with their downloads, student and teacher.
 struct ClientTaskDownloads<'a> {
     powder: &'a Powder,
     learners: &'a [Learner<'a>],
@@ -285,7 +291,7 @@ struct ClientTaskDownloads<'a> {
 }
 
 impl ClientTaskDownloads<'_> {
-    /// Returns the loss of each member, `(members)`.
+    /// Returns the loss of each member in a step, `(members)`.
     fn losses(
         &self,
         batch: &PackBatch,
@@ -320,7 +326,7 @@ impl ClientTaskDownloads<'_> {
         Ok(losses)
     }
 
-    /// Returns the class of each sample among those of its client task.
+    /// Returns the class of each sample, counted among those of its client task.
     fn classes(&self, PackBatch { batch, groups, .. }: &PackBatch) -> Vec<u32> {
         let labels = batch.labels();
         let of_member = |(learner, run): (&Learner<'_>, Range<usize>)| {
@@ -360,7 +366,7 @@ impl ClientTaskDownloads<'_> {
         Ok(Tensor::stack(&losses, 0)?)
     }
 
-    /// Shows a companion how well the components match now.
+    /// Passes the current scores of each member's own components to an extension.
     fn show(
         &self,
         step: &LearnerStep<'_>,
@@ -400,7 +406,7 @@ impl ClientTaskDownloads<'_> {
     }
 }
 
-/// Returns the pixels of a batch, which may have brought what the frozen blocks make of them instead.
+/// Returns the pixels of a batch, loading them if it carries outputs of frozen blocks instead.
 fn pixels_of(batch: &Batch, loader: &Loader, device: &Device) -> Result<Tensor, LearningError> {
     match batch.inputs() {
         Batch::Images { .. } => Ok(batch.pixels(device)?),

@@ -1,6 +1,6 @@
 //! Messages of Powder: a client task and its mixture, keys to be scored, and the attention of samples.
 //!
-//! Messages begin with whether they are about looking or about training.
+//! The first control field of a message is true if it serves to compute similarities, and false if it serves training.
 
 use std::sync::Arc;
 
@@ -18,40 +18,42 @@ const WEIGHTS: &str = "weights";
 const MEANS: &str = "attention";
 const COUNTS: &str = "counts";
 
-/// A client task and what it needs.
+/// Download for training: a client task and its mixture with others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskDownload {
-    /// Components and head of the client task, and the shares that others add to its mixtures.
+    /// Components and head of the client task, and the part that other client tasks add to its mixtures.
     ///
-    /// There are no such shares if a table is sent.
+    /// The latter is missing if a table is sent.
     pub parameters: ParameterSet,
-    /// All client tasks, from which the receiver takes the same.
+    /// All client tasks, from which the receiver computes the same mixtures.
     pub table: Option<SharedTable>,
-    /// True if the received client task teaches: in every round but the run's first.
+    /// True if the received client task is the teacher of the distillation: in every round but the run's first.
     pub distills: bool,
-    /// Share of each class in its row of classes.
+    /// Share of each class in its row of class similarities.
     ///
-    /// It is smaller for classes that have relatives in other client tasks.
+    /// See [`Likeness::class_shares`](super::Likeness::class_shares). The share is smaller for classes that have
+    /// relatives in other client tasks.
     pub class_shares: Vec<f32>,
 }
 
-/// All client tasks of a run, begun or not, as every client gets them.
+/// All client tasks of a run, started or not, as every client gets them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedTable {
-    /// Components and heads of all client tasks, one behind the other; zeros for those that did not begin.
+    /// Components and heads of all client tasks, concatenated; zeros for those that did not start.
     pub parameters: ParameterSet,
-    /// The place of the receiver's client task.
+    /// Index of the receiver's client task.
     pub client_task: u32,
-    /// Rows of `W` of its most similar client tasks, `(top, client tasks)`; a row of zeros for none.
+    /// Rows of `W` of the most similar client tasks, `(top, client tasks)`; unused rows are zero.
     pub weights: Vec<f64>,
     /// True if client tasks are mixed.
     pub mixes: bool,
 }
 
 impl ClientTaskDownload {
-    /// Returns the layout of a download with this number of classes.
+    /// Returns the specification of a download with this number of classes.
     ///
-    /// It uses other client tasks or not, and has a table of this number of client tasks or none.
+    /// `mixes` is true if it uses other client tasks; `table` is the number of client tasks in a table, or `None`
+    /// without one.
     pub fn layout(
         shape: &ClientTaskShape,
         classes: usize,
@@ -79,10 +81,10 @@ impl ClientTaskDownload {
         }
     }
 
-    /// Returns the message that carries it.
+    /// Writes the download into a message.
     ///
     /// # Errors
-    /// If it is not a download about client tasks of this shape.
+    /// When parameters or the table do not have this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let (about, classes) = ((self.distills, self.is_mixed()), self.class_shares.len());
         let client_tasks = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
@@ -97,10 +99,10 @@ impl ClientTaskDownload {
         }
     }
 
-    /// Inverts [`write`](ClientTaskDownload::write).
+    /// Reads the download of a message; inverts [`write`](ClientTaskDownload::write).
     ///
     /// # Errors
-    /// Where a message is something else.
+    /// When the message is no such download.
     pub fn read(message: &Message) -> Result<ClientTaskDownload, WireError> {
         let mut fields = fields_of(message, false)?;
         let (distills, shared, mixes) = (fields.bool()?, fields.bool()?, fields.bool()?);
@@ -120,13 +122,15 @@ impl ClientTaskDownload {
         Ok(ClientTaskDownload { parameters: ParameterSet::new(), table, distills, class_shares })
     }
 
-    /// Returns true if the client task uses others.
+    /// Returns true if the client task is mixed with others.
     pub fn is_mixed(&self) -> bool {
         let shared = self.table.as_ref().map(|table| table.mixes);
         shared.unwrap_or_else(|| self.parameters.get(OWN_SHARE).is_some())
     }
 
-    /// Returns the client task's parameters and what is mixed with them, wherever they come from.
+    /// Returns the client task's parameters and the part that other client tasks add to its mixtures.
+    ///
+    /// If a table was sent, the part is computed from it.
     pub fn received(&self, shape: &ClientTaskShape) -> ParameterSet {
         let Some(table) = &self.table else { return self.parameters.clone() };
         let client_tasks = shape.client_tasks_of(&table.parameters, self.class_shares.len());
@@ -144,7 +148,7 @@ impl ClientTaskDownload {
     }
 }
 
-/// Returns a client task of this number of classes as its owner has trained it.
+/// Returns the specification of an upload after training: a client task with this number of classes.
 pub fn trained_client_task(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
     let mut control = MetaWriter::new();
     control.bool(false);
@@ -152,27 +156,27 @@ pub fn trained_client_task(shape: &ClientTaskShape, classes: usize) -> MessageSp
     MessageSpec { control: control.finish(), ..MessageSpec::of(parameters) }
 }
 
-/// Keys and attention of client tasks, each as it mixed them when it was last worked on.
+/// Keys and attention vectors of client tasks, mixed as in their last training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimilarityKeys {
-    /// The client tasks, by number, rising.
+    /// Numbers of the client tasks, ascending.
     pub client_tasks: Vec<u32>,
-    /// Parameters of the client tasks, their rows one behind the other.
+    /// Keys and attention vectors of the client tasks, their rows concatenated.
     pub parameters: ParameterSet,
 }
 
 impl SimilarityKeys {
-    /// Returns the layout of components of these client tasks.
+    /// Returns the specification of a download with the keys of these client tasks.
     pub fn layout(shape: &ClientTaskShape, client_tasks: &[u32]) -> MessageSpec {
         let place = |(name, rows): (String, Vec<usize>)| similarity(&name, &rows, Dtype::F32);
         let extra = shape.looks(client_tasks.len()).into_iter().map(place).collect();
         MessageSpec { control: looking_at(client_tasks), extra, ..MessageSpec::default() }
     }
 
-    /// Returns the message that carries them.
+    /// Writes the keys into a message.
     ///
     /// # Errors
-    /// Where they are not components of this shape.
+    /// When they do not have this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let layout = SimilarityKeys::layout(shape, &self.client_tasks);
         let values = layout.extra.iter().map(|place| {
@@ -183,10 +187,10 @@ impl SimilarityKeys {
         Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// Inverts [`write`](SimilarityKeys::write).
+    /// Reads the keys of a message; inverts [`write`](SimilarityKeys::write).
     ///
     /// # Errors
-    /// Where a message is something else.
+    /// When the message is no such download.
     pub fn read(message: &Message) -> Result<SimilarityKeys, WireError> {
         let mut fields = fields_of(message, true)?;
         let client_tasks = fields.u32s()?;
@@ -202,8 +206,9 @@ impl SimilarityKeys {
 }
 
 impl Attention {
-    /// Returns the layout of an attention message for this number of classes and these client tasks. Client tasks that
-    /// were trained since also count, so the size is not known beforehand.
+    /// Returns the specification of an upload of attention, for these client tasks.
+    ///
+    /// Client tasks that were trained since are scored, too, so the size is not known in advance.
     pub fn layout(shape: &ClientTaskShape, classes: usize, client_tasks: &[u32]) -> MessageSpec {
         let extra = vec![
             similarity(MEANS, &[classes, shape.scores(client_tasks.len())], Dtype::F32).kept(),
@@ -213,20 +218,20 @@ impl Attention {
         MessageSpec { control: looking_at(client_tasks), extra, size, ..MessageSpec::default() }
     }
 
-    /// Returns the message that carries it.
+    /// Writes the attention into a message.
     ///
     /// # Errors
-    /// Where it is not about components of this shape.
+    /// When the scores do not have this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let layout = Attention::layout(shape, self.counts.len(), &self.over);
         let values = [F32(self.means.into()), U32(self.counts.into())];
         Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// Inverts [`write`](Attention::write).
+    /// Reads the attention of a message; inverts [`write`](Attention::write).
     ///
     /// # Errors
-    /// Where a message is something else.
+    /// When the message is no such upload.
     pub fn read(message: &Message) -> Result<Attention, WireError> {
         let mut fields = fields_of(message, true)?;
         let over = fields.u32s()?;
@@ -241,8 +246,10 @@ fn statistic(name: &str, shape: &[usize], dtype: Dtype) -> TensorSpec {
     TensorSpec::new(Kind::Statistics, name, shape, dtype)
 }
 
-/// Returns a tensor that is sent only to compute similarities. It has its own kind: the release computes similarities
-/// where the images are and sends nothing, so these bytes are not Powder's.
+/// Returns the specification of a tensor that is sent only to compute similarities.
+///
+/// It has its own kind: the release computes similarities where the images are and sends nothing, so these bytes are
+/// not Powder's.
 fn similarity(name: &str, shape: &[usize], dtype: Dtype) -> TensorSpec {
     TensorSpec::new(Kind::Similarity, name, shape, dtype)
 }
@@ -257,7 +264,7 @@ fn looking_at(client_tasks: &[u32]) -> Vec<u8> {
     control.finish()
 }
 
-/// Returns the control fields behind the first one, which says whether a message is about looking.
+/// Returns the control fields after the first, or an error if the message serves the other purpose.
 fn fields_of(message: &Message, looking: bool) -> Result<MetaReader<'_>, WireError> {
     let mut fields = message.fields();
     match fields.bool()? == looking {

@@ -19,18 +19,19 @@
 //! round but the run's first; `v`, a softmax over the batch, is larger for classes that have close relatives in other
 //! client tasks.
 //!
-//! Client tasks that begin in a stage take part in `W` and lend at once (`source_tasks`), in the first stage too: what
-//! they lend is what their owners last sent.
+//! Client tasks that begin in a stage take part in `W` and are used by others at once (`source_tasks`), in the first
+//! stage too: as their owners last sent them.
 //!
-//! # What it needs besides training
-//! Scores of a client task's samples on the components of all client tasks, as each mixed them when it was last worked
-//! on. The release computes them at the server from the clients' images (`similarity = "server"`), and nothing of it
-//! travels. Here, by default, clients find them, who alone have the samples: in a phase `look` of one round as a stage
-//! ends, before clients move on, and in one as the next begins, so that a new client task can use others from its first
-//! round on. Keys and attention travel then as bytes of a kind of their own, `similarity`: they are fedcast's, not
-//! Powder's. Both give the same `W`, which holds for a stage. A client that goes on with its client task has answered
-//! as the last stage ended, and nothing was trained since: as the next begins it is asked about client tasks that began
-//! since alone. (A plan cannot know who answered, and counts as if no client had.)
+//! # Computation of similarities
+//! `W` needs the scores of a client task's samples on the components of all client tasks, mixed as in their last
+//! training. The release computes them at the server from the clients' images (`similarity = "server"`), and nothing of
+//! it travels. Here, by default, clients compute them, since they alone have the samples: in a phase `look` of one
+//! round as a stage ends, before clients go on to their next client task, and in one as the next stage begins, so that
+//! a new client task can use others from its first round on. Keys and attention travel then as bytes of a kind of their
+//! own, `similarity`: they are fedcast's, not Powder's. Both give the same `W`, which holds for a stage. A client that
+//! goes on with its client task has sent its scores as the last stage ended, and nothing was trained since: as the next
+//! begins it only scores client tasks that began since. (A plan cannot know which clients did, and counts as if none
+//! had.)
 //!
 //! # Choices where the sources are silent
 //! * `downlink = "needed"`: a download holds the client task and, instead of all others, the three sums over `j != g`
@@ -41,7 +42,7 @@
 //! * The published script compares client tasks 10 to 14 among each other on the last five client tasks alone; here all
 //!   that both were scored against count.
 //! * Rows of new components are orthogonal to as many earlier ones as there is room for in their width.
-//! * Without a task id every client task answers for its own rows and the largest score wins.
+//! * Without a task id every client task scores its own rows and the largest score wins.
 
 mod config;
 mod cosines;
@@ -84,22 +85,22 @@ use crate::policy::{
     RunContext, SampleCost, Server, Stage,
 };
 
-/// The method: its settings and what of the model it must know.
+/// Powder for a model: settings, and shapes of client tasks.
 #[derive(Clone, Debug)]
 pub struct Powder {
-    /// The settings.
+    /// Keys of the `[method]` table.
     pub config: PowderConfig,
-    /// Names and sizes.
+    /// Names and shapes of a client task's parameters.
     pub shape: ClientTaskShape,
-    /// Head rows of all client tasks together.
+    /// Number of head rows of the model.
     classes: usize,
 }
 
-/// The phases of every stage; those that it does not need have no rounds.
+/// Index of the phase that computes similarities as a stage begins. Phases that a stage does not need have no rounds.
 pub(super) const OPENING: usize = 0;
-/// Training without other client tasks.
+/// Index of the phase of training without other client tasks.
 const ALONE: usize = 1;
-/// Training with other client tasks.
+/// Index of the phase of training with other client tasks.
 const MIXED: usize = 2;
 
 impl Powder {
@@ -109,10 +110,10 @@ impl Powder {
         Powder { config, shape, classes: facts.classes }
     }
 
-    /// Fed-CODAP as in Powder's benchmark: `CodaPrompt` of its release, with identity similarities.
+    /// Returns Fed-CODAP as in Powder's benchmark, `CodaPrompt` of its release.
     ///
     /// There is a client task per client and task, prefixes of all client tasks' components side by side, and no
-    /// similarities.
+    /// similarities (the identity).
     pub fn side_by_side(config: PowderConfig, facts: &ModelFacts) -> Powder {
         let downlink = Downlink::Table;
         let mut powder = Powder::new(PowderConfig { downlink, top: 1, ..config }, facts);
@@ -120,13 +121,14 @@ impl Powder {
         powder
     }
 
-    /// Returns all client tasks of a run, begun or not, where each has this number of own head rows.
+    /// Returns the number of client tasks in a run, started or not, if each has `rows` own head rows.
     fn client_tasks(&self, rows: usize) -> usize {
         self.classes / rows.max(1)
     }
 
-    /// Returns the sample passes of a client in a phase: training, a third of it for the pass of the teacher and once
-    /// for queries; looking needs queries alone.
+    /// Returns the sample passes of a client in a phase.
+    ///
+    /// Training costs a pass per epoch and a third of one for the teacher; queries cost a third once, in every phase.
     pub(super) fn passes(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         let teacher = if self.config.kd_weight > 0.0 { 1.0 / 3.0 } else { 0.0 };
         let epochs = if Powder::trains(phase) { plan.epochs as f64 * (1.0 + teacher) } else { 0.0 };
@@ -143,7 +145,7 @@ impl Powder {
         phase == MIXED
     }
 
-    /// Returns true if the server computes the similarity of client tasks.
+    /// Returns true if the server computes the similarities of client tasks.
     fn looks_at_server(&self) -> bool {
         self.shape.form == ClientTaskForm::Tokens && self.config.similarity == Similarity::Server
     }
@@ -155,7 +157,7 @@ impl Powder {
     }
 }
 
-/// Returns the client tasks that can have begun in a stage, if every client has moved every time.
+/// Returns the largest set of client tasks that can have started in a stage: one per client and stage so far.
 fn started_client_tasks(ExchangeFacts { model, stage, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
     (0..(model.clients * (stage.index() + 1)) as u32).collect()
 }
@@ -187,7 +189,7 @@ impl Method for Powder {
         ]
     }
 
-    /// A client task is what its owner last sent: all of it is kept.
+    /// Returns the specifications of keys, client tasks and attention by phase; uploads are kept whole.
     fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let classes = facts.view.rows.len();
         match (message, Powder::trains(facts.phase)) {
@@ -209,9 +211,7 @@ impl Method for Powder {
         }
     }
 
-    /// Checks the length of the attention, which was not known beforehand.
-    ///
-    /// It has to be of all classes and of whole client tasks.
+    /// Returns the upload as it is, after a check of the attention's length, which no specification knows.
     fn transform_upload(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -232,7 +232,9 @@ impl Method for Powder {
         Ok(update)
     }
 
-    /// Every client task that has begun answers, after one pass for the query.
+    /// Returns the cost of a sample.
+    ///
+    /// At inference every client task that has started predicts, after one pass for the query.
     fn sample_cost(&self, model: &ModelFacts, view: &TaskView, _phase: usize) -> SampleCost {
         let (below, adapted) =
             (model.backbone.multiplications(), self.shape.multiplications(model));
@@ -290,7 +292,7 @@ impl Recipe for PowderConfig {
         Arc::new(Powder::new(self.clone(), facts))
     }
 
-    /// Tokens need blocks to live in, and a table of all client tasks as many head rows as they have.
+    /// Requires blocks for tokens, and head rows per client task if the server or a table needs them.
     fn requirements(&self) -> Vec<Requirement> {
         let mut requirements = vec![blocks()];
         if self.similarity == Similarity::Server {

@@ -10,18 +10,19 @@ use crate::learning::Classifier;
 use crate::model::{Backbone, FrozenPart};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
-/// Model of a client task.
+/// Model of a client task, with its head rows.
 #[derive(Clone, Debug)]
 pub struct ClientTaskModel {
-    /// Its head rows among all.
+    /// Head rows of the client task, among those of all.
     pub rows: Range<usize>,
-    /// Its tokens and head.
+    /// Network with the client task's tokens and head.
     pub model: Arc<Classifier>,
 }
 
-/// All client tasks. Given a task, the client tasks that have its rows answer; given none, every client task answers
-/// for its own rows and the largest score of all wins. Rows that several client tasks have get the mean of their
-/// scores; rows that were never trained never win.
+/// Predictor of all client tasks: each scores its own head rows, and the largest score wins.
+///
+/// If a task is given, only client tasks with rows in it take part. Rows that several client tasks have get the mean of
+/// their scores; rows that were never trained never win.
 #[derive(Clone)]
 pub struct ClientTaskModels {
     backbone: Arc<Backbone>,
@@ -56,7 +57,7 @@ impl ClientTaskModels {
         ClientTaskModels { backbone: Arc::clone(backbone), models, frozen, asks: false }
     }
 
-    /// Returns the scores `(samples, rows in scope)` of what each client task makes of them.
+    /// Returns the scores `(samples, rows in scope)`, from the features of each client task.
     fn collect(
         &self,
         samples: usize,
@@ -87,13 +88,13 @@ impl ClientTaskModels {
     }
 }
 
-/// Returns the mean of this number of values and one more.
+/// Returns the mean of `numbers` values, whose mean is given, and one more.
 fn mean_with(mean: f32, numbers: u32, more: f32) -> f32 {
     mean + (more - mean) / (numbers + 1) as f32
 }
 
 impl Predictor for ClientTaskModels {
-    /// Client tasks have features of their own each; these are the backbone's.
+    /// Returns the features of the frozen backbone, since client tasks have different features.
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         Ok(self.backbone.frozen(pixels, FrozenPart::Whole)?)
     }

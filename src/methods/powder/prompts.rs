@@ -9,12 +9,14 @@ use crate::learning::prompting::ComponentPart;
 use crate::learning::{PromptTensors, Prompting};
 use crate::model::{Adaptation, ModelError, Prefix, prompts};
 
-/// Name of the share of the own components in each mixture, `(top)`.
+/// Name of the parameter with the weights of own components in each mixture, `(top)`.
 pub const OWN_SHARE: &str = "prompt.mix";
-/// Name of the share of the own token prompts, divided by the number of mixtures.
+/// Name of the parameter with the weights of own prompts, divided by the number of mixtures, `(top)`.
 pub const OWN_TOKENS: &str = "prompt.mix_tokens";
 
-/// Returns the name of the part of a block's mixtures from other client tasks, `(top N, ..)`.
+/// Returns the parameter name of the contribution of other client tasks to a block's mixtures.
+///
+/// Its shape is `(top N, ..)` for `N` components.
 pub fn others_name(block: usize, part: ComponentPart) -> String {
     format!("{}.others", part.name(block))
 }
@@ -24,7 +26,7 @@ pub fn is_own(name: &str) -> bool {
     !name.ends_with(".others") && !name.starts_with(OWN_SHARE)
 }
 
-/// Components that a client task uses, and the tokens that they give.
+/// Prompts of a client task: its components mixed with those of similar client tasks, and their tokens.
 ///
 /// The components are `K~_i = W_ig K_g + sum_(j != g) W_ij K_j` for its most similar client tasks `i`, the tokens
 /// `sum_c cos(q a_c, k_c) p_c`.
@@ -39,7 +41,7 @@ pub struct ClientTaskPrompts {
 }
 
 impl ClientTaskPrompts {
-    /// Returns the tensor of a part in a block: the own rows alone, or mixtures.
+    /// Returns keys, attention or prompts of a block: own rows alone, or mixtures with those of others.
     fn mixed(
         &self,
         pool: &PromptTensors,
@@ -54,7 +56,7 @@ impl ClientTaskPrompts {
         };
         if self.form == ClientTaskForm::Prefixes {
             let own = own.broadcast_mul(share)?;
-            // The first client task of a run may be alone.
+            // The first client task of a run may have no others.
             return Ok(match others.elem_count() {
                 0 => own,
                 _ => Tensor::cat(&[&own, others], 0)?,

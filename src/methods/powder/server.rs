@@ -16,7 +16,7 @@ use crate::policy::{
 };
 use crate::wire::{Body, WireError};
 
-/// Server of Powder.
+/// Server of Powder, which keeps all client tasks.
 pub struct PowderServer {
     method: Arc<Powder>,
     init: StreamKey,
@@ -30,29 +30,29 @@ impl PowderServer {
         PowderServer { method, init, table: ClientTaskTable::default(), figures: Vec::new() }
     }
 
-    /// Returns all client tasks.
+    /// Returns the table of all client tasks.
     pub fn table(&self) -> &ClientTaskTable {
         &self.table
     }
 
-    /// Returns all client tasks, to change.
+    /// Returns the table of all client tasks, mutably.
     pub fn table_mut(&mut self) -> &mut ClientTaskTable {
         &mut self.table
     }
 
-    /// Returns the number of a participant's client task, which begins now if it has not yet.
+    /// Returns the number of a participant's client task, which is created if it does not exist yet.
     fn begin(&mut self, participant: &Participant) -> usize {
         let (key, rows) = (ClientTaskKey::of(participant), participant.view.rows.clone());
         self.table.begin(key, rows, &self.method.shape, self.init)
     }
 
-    /// Computes `W` of the stage that begins for these client tasks.
+    /// Computes `W` for the stage that begins, and the class shares of these client tasks.
     fn compare(&mut self, asked: &[usize]) {
         self.table.compare(&self.method.likeness(), self.method.config.source_tasks, asked);
         self.note(asked);
     }
 
-    /// Looks at the samples of client tasks that clients leave in this round for others, which begin now.
+    /// Computes the attention of client tasks that participants leave in this round for new ones.
     fn look_at_left(
         &mut self,
         participants: &[Participant],
@@ -69,8 +69,7 @@ impl PowderServer {
         self.look_at(&left, ctx)
     }
 
-    /// Looks at the samples of client tasks that clients work on: of all as a stage begins, later of those that begin
-    /// then.
+    /// Computes the attention of these client tasks and then `W`: of all as a stage begins, later of new ones only.
     fn look_at_held(
         &mut self,
         round: &RoundContext,
@@ -88,12 +87,12 @@ impl PowderServer {
         Ok(())
     }
 
-    /// Computes the attention that clients would report in a phase for it.
+    /// Computes the attention that clients would report for these client tasks, from the data set.
     fn look_at(&mut self, client_tasks: &[usize], ctx: &RunContext) -> Result<(), PolicyError> {
         let looks = self.looks(&[]);
         for client_task in client_tasks {
             let rows = self.table.entries()[*client_task].rows.clone();
-            // The classes of the data set of client tasks are their head rows.
+            // Head rows belong to a single client task here, so they identify its images.
             let samples = ctx.dataset.train.of_classes(rows.clone().map(|row| row as u32));
             let found = self.method.attention(&rows, &samples.into(), &looks, ctx)?;
             self.table.entry_mut(*client_task).attention = Some(found);
@@ -101,15 +100,17 @@ impl PowderServer {
         Ok(())
     }
 
-    /// Returns the client tasks to be scored against, but for those that are `known`.
+    /// Returns the keys to be scored: those of all client tasks that others may use, without the `known` ones.
     fn looks(&self, known: &[u32]) -> SimilarityKeys {
         let Powder { shape, config, .. } = &*self.method;
         let (client_tasks, parameters) = self.table.looks(shape, config.source_tasks, known);
         SimilarityKeys { client_tasks, parameters }
     }
 
-    /// Returns the keys that clients of these client tasks score. A client that was asked at the end of the previous
-    /// stage scores only client tasks that began since.
+    /// Returns the downloads with the keys that the clients of these client tasks score.
+    ///
+    /// A client that sent its scores at the end of the previous stage gets only the keys of client tasks that began
+    /// since.
     fn questions(&self, client_tasks: &[usize]) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut made = BTreeMap::<&[u32], Arc<Message>>::new();
         let question = |client_task: &usize| {
@@ -122,7 +123,8 @@ impl PowderServer {
         client_tasks.iter().map(question).collect()
     }
 
-    /// The mean weight that client tasks leave to themselves, over those that were asked.
+    /// Sets the metrics of the round: number of client tasks, and mean weight of the given ones in their own rows of
+    /// `W`.
     fn note(&mut self, asked: &[usize]) {
         let own: f64 =
             asked.iter().map(|client_task| self.table.weights(*client_task)[*client_task]).sum();
@@ -133,7 +135,7 @@ impl PowderServer {
 }
 
 impl Server for PowderServer {
-    /// Client tasks begin here, in the order of participants.
+    /// Creates the client tasks that begin, in the order of participants, and returns the downloads.
     fn broadcast(
         &mut self,
         round: &RoundContext,
@@ -154,7 +156,7 @@ impl Server for PowderServer {
             return self.questions(&client_tasks);
         }
         let mixes = Powder::mixes(round.phase);
-        // The release distills in every round but the run's first, also client tasks that are not trained yet.
+        // The release distills in every round but the run's first, even from client tasks that are not trained yet.
         let distills = round.stage.task.index() > 0 || round.round_in_phase > 0;
         let download = |client_task: usize| {
             let known = &self.table.entries()[client_task];
@@ -184,7 +186,7 @@ impl Server for PowderServer {
         let Some(Aggregate { kept_uploads: kept, .. }) = aggregate else { return Ok(()) };
         let mut asked = Vec::new();
         for KeptUpload { meta, update, .. } in kept {
-            // A server that was lost may not know whom it asked.
+            // After a restart the server may not know the client task whose upload arrives.
             let number = self.begin(&meta.participant);
             if Powder::trains(round.phase) {
                 self.table.learn(number, update.parameters);

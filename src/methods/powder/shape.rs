@@ -1,4 +1,4 @@
-//! Names and sizes of what a client task has.
+//! Names and shapes of a client task's parameters.
 
 use std::ops::Range;
 
@@ -23,25 +23,25 @@ pub enum ClientTaskForm {
     Prefixes,
 }
 
-/// The dimensions of a client task.
+/// Dimensions of a client task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTaskShape {
     /// Blocks that get tokens.
     pub blocks: Range<usize>,
-    /// Components in a block.
+    /// Number of components in a block.
     pub components: usize,
-    /// Tokens of a component.
+    /// Number of tokens of a component.
     pub length: usize,
     /// Width of the backbone.
     pub dim: usize,
-    /// Mixtures a client task uses at most.
+    /// Largest number of mixtures that a client task uses.
     pub top: usize,
     /// Form of its components.
     pub form: ClientTaskForm,
 }
 
 impl ClientTaskShape {
-    /// Creates the shape for a model of these dimensions: as many of the blocks as there are.
+    /// Creates the shape for a model; blocks beyond the depth of its backbone are left out.
     pub fn new(config: &PowderConfig, facts: &ModelFacts) -> ClientTaskShape {
         let depth = facts.backbone.vit().map_or(0, |vit| vit.depth);
         let first = (config.first_block as usize).min(depth.saturating_sub(1));
@@ -55,8 +55,9 @@ impl ClientTaskShape {
         }
     }
 
-    /// Returns the multiplications that a client task's prompts add to a forward pass: the sum of mixtures, the weight
-    /// of each by attention and key, and tokens or a prefix in each block.
+    /// Returns the multiplications that a client task's prompts add to a forward pass.
+    ///
+    /// They are the sum of mixtures, the weights by attention and key, and the tokens or the prefix in each block.
     pub(super) fn multiplications(&self, model: &ModelFacts) -> f64 {
         let ClientTaskShape { components, length, dim, .. } = *self;
         let (mixed, prompts) = match self.form {
@@ -68,13 +69,13 @@ impl ClientTaskShape {
         self.blocks.len() as f64 * (prompts + (mixed * (length + 2) * dim) as f64)
     }
 
-    /// Returns the blocks and parts with a number to draw at.
+    /// Returns number (from 1, a step of random streams), block and kind of every component parameter.
     pub(super) fn parts(&self) -> impl Iterator<Item = (u64, usize, ComponentPart)> + use<> {
         let parts = |block| ComponentPart::ALL.into_iter().map(move |part| (block, part));
         self.blocks.clone().flat_map(parts).zip(1..).map(|((block, part), at)| (at, block, part))
     }
 
-    /// Returns the shape of this number of rows of a part.
+    /// Returns the shape of `rows` components of a kind.
     pub(super) fn rows(&self, part: ComponentPart, rows: usize) -> Vec<usize> {
         match part {
             ComponentPart::Prompt => vec![rows, self.length, self.dim],
@@ -82,14 +83,14 @@ impl ClientTaskShape {
         }
     }
 
-    /// Returns a client task's own parameters: components, and a head of this number of classes.
+    /// Returns names and shapes of a client task's own parameters: components, and a head of `classes` rows.
     pub fn own(&self, classes: usize) -> Vec<(String, Vec<usize>)> {
         let rows = self.components;
         let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
         parts.chain(self.head(classes).shapes()).collect()
     }
 
-    /// Returns names and shapes of the tensors that come from other client tasks.
+    /// Returns names and shapes of the parameters that mix in other client tasks.
     pub fn others(&self) -> Vec<(String, Vec<usize>)> {
         let rows = self.top * self.components;
         let name = |(_, block, part)| (others_name(block, part), self.rows(part, rows));
@@ -97,14 +98,14 @@ impl ClientTaskShape {
         self.parts().map(name).chain(shares).collect()
     }
 
-    /// Returns names and shapes of all tensors of this number of client tasks.
+    /// Returns names and shapes of a table of `client_tasks` client tasks with `classes` classes each.
     pub fn table(&self, classes: usize, client_tasks: usize) -> Vec<(String, Vec<usize>)> {
         let rows = client_tasks * self.components;
         let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
         parts.chain(self.head(client_tasks * classes).shapes()).collect()
     }
 
-    /// Returns the client tasks one behind the other, and zeros up to `count` client tasks.
+    /// Concatenates client tasks to a table, with zeros up to `count` client tasks.
     pub fn table_of(
         &self,
         client_tasks: &[&ParameterSet],
@@ -120,7 +121,7 @@ impl ClientTaskShape {
         self.table(classes, count).into_iter().map(joined).collect()
     }
 
-    /// Returns the client tasks of a table.
+    /// Splits a table into its client tasks.
     pub fn client_tasks_of(&self, table: &ParameterSet, classes: usize) -> Vec<ParameterSet> {
         let count =
             table.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len()) / classes.max(1);
@@ -136,7 +137,7 @@ impl ClientTaskShape {
         (0..count).map(client_task).collect()
     }
 
-    /// Returns keys and attention of this number of client tasks.
+    /// Returns names and shapes of the keys and attention vectors of `client_tasks` client tasks.
     pub fn looks(&self, client_tasks: usize) -> Vec<(String, Vec<usize>)> {
         let looks = self.parts().filter(|(_, _, part)| *part != ComponentPart::Prompt);
         let rows = client_tasks * self.components;
@@ -152,9 +153,10 @@ impl ClientTaskShape {
         HeadShape { kind: HeadKind::Linear, rows, dim: self.dim }
     }
 
-    /// Returns initial parameters of a client task with this number of classes. Its components are orthogonal to those
-    /// of `earlier` client tasks and to each other (as far as rows of this width allow; the latest client tasks count),
-    /// and it has a new head.
+    /// Returns initial parameters of a client task with this number of classes, and a new head.
+    ///
+    /// Components are orthogonal to each other and to those of `earlier` client tasks, as far as the width allows: of
+    /// those the latest count.
     pub fn start(&self, classes: usize, earlier: &[&ParameterSet], key: StreamKey) -> ParameterSet {
         let mut set = LinearHead::initial_parameters(classes, self.dim, key);
         for (number, block, part) in self.parts() {
@@ -175,8 +177,9 @@ impl ClientTaskShape {
         set
     }
 
-    /// Returns the keys and attention of mixtures of client tasks, one behind the other: each the sum over
-    /// `client_tasks` by a row of weights.
+    /// Returns the keys and attention vectors of mixtures, concatenated.
+    ///
+    /// Each mixture is a sum over `client_tasks`, weighted by a row of `mixtures`.
     pub fn similarity_keys(
         &self,
         mixtures: &[Vec<f64>],
@@ -194,9 +197,11 @@ impl ClientTaskShape {
         self.looks(mixtures.len()).into_iter().map(joined).collect()
     }
 
-    /// Returns the mixture of other client tasks for the components of client task `own`. `mixtures` are rows of `W`
-    /// over all `client_tasks`, at most `top`; missing ones are zero. Tokens are divided by the number of mixtures. For
-    /// prefixes the single row says which client tasks stand side by side, and with what share of their prompts.
+    /// Returns the parameters that mix other client tasks into the components of client task `own`.
+    ///
+    /// `mixtures` are rows of `W` over all `client_tasks`, at most `top`; missing ones are zero. Prompts are divided by
+    /// the number of mixtures. For prefixes the single row gives the client tasks that stand side by side, and the
+    /// weights of their prompts.
     pub fn mix(
         &self,
         mixtures: &[&[f64]],
@@ -234,9 +239,9 @@ impl ClientTaskShape {
 }
 
 impl ClientTaskShape {
-    /// Returns the components of all other client tasks that have a share.
+    /// Returns the concatenated components of all other client tasks with a positive share.
     ///
-    /// They are concatenated, their prompts times that share.
+    /// Their prompts are multiplied by that share.
     fn others_concatenated(
         &self,
         shares: &[f64],
@@ -265,17 +270,17 @@ impl ClientTaskShape {
     }
 }
 
-/// Returns a parameter of client tasks, of those that have it.
+/// Returns the values of a parameter in each client task; `None` if a client task lacks it.
 fn rows_of<'a>(name: &str, client_tasks: &[&'a ParameterSet]) -> Vec<Option<&'a [f32]>> {
     client_tasks.iter().map(|client_task| client_task.get(name).map(|rows| &*rows.values)).collect()
 }
 
-/// Returns the weighted sum of a parameter of this number of numbers over client tasks, in their order.
+/// Returns the weighted sum of a parameter with `width` numbers over client tasks, in their order.
 fn sum_of<'a>(width: usize, rows: impl Iterator<Item = (f64, Option<&'a [f32]>)>) -> Vec<f64> {
     let rows = rows.filter(|(weight, _)| *weight > 0.0);
     let rows: Vec<(f64, &[f32])> = rows.filter_map(|(weight, row)| Some((weight, row?))).collect();
     let mut sum = vec![0f64; width];
-    // This number of sums stays near the CPU while all client tasks go by.
+    // 512 sums stay in the CPU's cache while all client tasks are added.
     const AT_ONCE: usize = 512;
     for (part, sum) in sum.chunks_mut(AT_ONCE).enumerate() {
         for (weight, row) in &rows {

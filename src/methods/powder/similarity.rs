@@ -5,23 +5,23 @@ use super::cosines::{ComparedAttention, mean_cosines};
 /// Attention of a client task's samples: mean scores of the components of some client tasks, by class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attention {
-    /// The client tasks whose components were scored, by number, rising.
+    /// Numbers of the client tasks whose components were scored, ascending.
     pub over: Vec<u32>,
-    /// `(classes, blocks, client tasks, components)`, row-major.
+    /// Mean scores `(classes, blocks, client tasks, components)`, row-major.
     pub means: Vec<f32>,
-    /// Samples of every class.
+    /// Number of samples of every class.
     pub counts: Vec<u32>,
 }
 
 impl Attention {
-    /// Returns the means of a class.
+    /// Returns the mean scores of a class, `(blocks, client tasks, components)`.
     pub(super) fn class(&self, class: usize) -> Vec<f64> {
         let width = self.means.len() / self.counts.len().max(1);
         let row = &self.means[class * width..(class + 1) * width];
         row.iter().map(|mean| f64::from(*mean)).collect()
     }
 
-    /// Returns the mean over classes of their means, times their number: a class counts as much as any other.
+    /// Returns the sum over classes of their mean scores, so that all classes with samples count equally.
     pub(super) fn all(&self) -> Vec<f64> {
         let width = self.means.len() / self.counts.len().max(1);
         let mut sum = vec![0.0; width];
@@ -36,8 +36,9 @@ impl Attention {
         (0..self.counts.len()).filter(|class| self.counts[*class] > 0)
     }
 
-    /// Returns the attention updated by newly found scores of the same samples, in this number of blocks. For client
-    /// tasks in both, the new scores count.
+    /// Returns the attention extended by scores `found` of the same samples, in this number of blocks.
+    ///
+    /// Scores of client tasks in both are replaced.
     pub fn with(&self, found: &Attention, blocks: usize) -> Attention {
         let client_tasks = |of: &'_ Attention| of.over.clone().into_iter().enumerate();
         let kept = client_tasks(self)
@@ -74,21 +75,21 @@ impl Attention {
     }
 }
 
-/// Parameters of the similarity.
+/// Parameters of the similarity between client tasks or classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Likeness {
     /// Blocks whose cosines are averaged.
     pub blocks: usize,
-    /// Components of a client task.
+    /// Number of components of a client task.
     pub components: usize,
-    /// The power of the mean cosine, which counts as 0 where it is negative.
+    /// Exponent of the mean cosine; negative cosines count as 0.
     pub exponent: u32,
 }
 
 impl Likeness {
-    /// Returns the power of mean cosines, one row for each of `ours`.
+    /// Returns the similarities (powers of mean cosines) of each of `ours` with each of `theirs`.
     ///
-    /// They are over the client tasks that both were scored against.
+    /// Only scores of client tasks that both were scored against count.
     fn of(
         &self,
         ours: &[ComparedAttention<'_>],
@@ -101,8 +102,10 @@ impl Likeness {
         likes
     }
 
-    /// Returns `W`: a row per client task, over all client tasks, that sums to 1. Only client tasks that `lend` give
-    /// anything to others; a client task whose samples were not scored is similar only to itself.
+    /// Returns `W`: a row per client task, over all client tasks, that sums to 1.
+    ///
+    /// Only client tasks with `lend` have weight in rows of others; a client task whose samples were not scored is
+    /// similar only to itself.
     pub fn weights(&self, client_tasks: &[Option<&Attention>], lend: &[bool]) -> Vec<Vec<f64>> {
         let seen: Vec<usize> = (0..client_tasks.len())
             .filter(|client_task| client_tasks[*client_task].is_some())
@@ -124,12 +127,12 @@ impl Likeness {
         (0..client_tasks.len()).map(row).collect()
     }
 
-    /// Returns the share of every class of `asked` in its own row of the class counterpart of `W`.
+    /// Returns the share of every class of `asked` client tasks in its own row of class similarities.
     ///
-    /// Of the class itself, whose similarity to itself is 1, and of all classes of other client tasks that `lend`,
-    /// the three most similar are kept and divided by their sum. 1 is a class without relatives, 1/3 one with two
-    /// twins. (Powder's release, `updateweight_with_promptchoosing`: classes of the same client task count 0.) A
-    /// client task whose samples were not scored has no entry.
+    /// A row holds the class itself, with similarity 1, and the two most similar classes of other client tasks that
+    /// `lend`; it is divided by its sum. So the share is 1 for a class without relatives and 1/3 for one with two equal
+    /// ones. (Powder's release, `updateweight_with_promptchoosing`: classes of the same client task count 0.) A client
+    /// task whose samples were not scored has no entry.
     pub fn class_shares(
         &self,
         client_tasks: &[Option<&Attention>],
@@ -169,12 +172,14 @@ impl Likeness {
     }
 }
 
-/// Classes kept in a row of classes, the class itself included (Powder's release, `topk_for_class`).
+/// Number of classes kept in a row of class similarities, the class itself included.
+///
+/// Powder's release calls it `topk_for_class`.
 const CLOSEST_CLASSES: usize = 3;
 
-/// Returns the client tasks with the largest weights in a row of `W`, at most `top`.
+/// Returns the client tasks with the largest positive weights in a row of `W`, at most `top`.
 ///
-/// The largest is first, the earlier one of equals; none has weight 0.
+/// The largest is first; of equal ones the earlier.
 pub fn most_similar(row: &[f64], top: usize) -> Vec<usize> {
     let mut client_tasks: Vec<usize> =
         (0..row.len()).filter(|client_task| row[*client_task] > 0.0).collect();

@@ -1,4 +1,4 @@
-//! The client tasks of a run, side by side: what the server keeps.
+//! Table of the client tasks of a run, which the server keeps side by side.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::policy::{Participant, parameter_sections, parameters_of};
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
-/// Identity of a client task: the owner, and the task that it learns.
+/// Identity of a client task: its owner and its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientTaskKey {
-    /// The task, or the stage in which it began.
+    /// Task of the client, or the stage in which the client task began.
     pub task: TaskId,
-    /// Its owner.
+    /// Owner of the client task.
     pub client: ClientId,
 }
 
@@ -29,24 +29,26 @@ impl ClientTaskKey {
     }
 }
 
-/// One client task.
+/// State of one client task at the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskEntry {
     /// Identity of the client task.
     pub key: ClientTaskKey,
-    /// Its head rows among all.
+    /// Head rows of the client task, among those of all.
     pub rows: Range<usize>,
-    /// Components and head.
+    /// Components and head of the client task.
     pub parameters: ParameterSet,
     /// Number of times that its owner has trained it.
     pub rounds: u32,
-    /// Attention of its samples, once it was computed.
+    /// Attention of the client task's samples, once computed.
     pub attention: Option<Attention>,
     /// True if the attention is current: no training and no new stage since it was computed.
     pub fresh: bool,
-    /// The share of each of its classes in the class's own row (see [`Likeness::class_shares`]).
+    /// Share of each class in its row of class similarities (see [`Likeness::class_shares`]).
     pub class_shares: Vec<f32>,
-    /// Its row of `W` from the last stage in which a client worked on it; empty before: then it mixes itself alone.
+    /// Row of `W` from the last stage in which a client worked on it.
+    ///
+    /// Empty before that, when it uses itself alone.
     pub row: Vec<f64>,
 }
 
@@ -62,11 +64,11 @@ impl ClientTaskEntry {
     }
 }
 
-/// All client tasks that began, in the order in which they did.
+/// Table of all client tasks that began, numbered in that order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTaskTable {
     entries: Vec<ClientTaskEntry>,
-    /// `W` of the stage, over the client tasks there were as it was computed.
+    /// `W` of the stage, over the client tasks that existed when it was computed.
     weights: Vec<Vec<f64>>,
 }
 
@@ -76,17 +78,17 @@ impl ClientTaskTable {
         &self.entries
     }
 
-    /// Returns the number of a client task.
+    /// Returns the number of a client task, or `None` if it did not begin.
     pub fn find(&self, key: ClientTaskKey) -> Option<usize> {
         self.entries.iter().position(|client_task| client_task.key == key)
     }
 
-    /// Returns a client task, to change.
+    /// Returns a client task by number, mutably.
     pub fn entry_mut(&mut self, number: usize) -> &mut ClientTaskEntry {
         &mut self.entries[number]
     }
 
-    /// Returns the number of the client task with these head rows, which begins now if it has not yet.
+    /// Returns the number of a client task, which is created with these head rows if it does not exist.
     pub fn begin(
         &mut self,
         key: ClientTaskKey,
@@ -110,8 +112,9 @@ impl ClientTaskTable {
         self.entries.len() - 1
     }
 
-    /// Returns the client tasks that a client task's samples need not be scored against again: they were scored since
-    /// anything changed.
+    /// Returns the client tasks against which a client task's samples need not be scored again.
+    ///
+    /// They were scored, and nothing has changed since.
     pub fn known(&self, client_task: usize) -> &[u32] {
         match &self.entries[client_task] {
             ClientTaskEntry { fresh: true, attention: Some(Attention { over, .. }), .. } => over,
@@ -119,7 +122,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// Takes what the samples of a client task attend to, besides what is [known](ClientTaskTable::known).
+    /// Stores the attention of a client task, which extends what is [known](ClientTaskTable::known).
     pub fn take(&mut self, client_task: usize, found: Attention, blocks: usize) {
         let client_task = &mut self.entries[client_task];
         let before = client_task.attention.take().filter(|_| client_task.fresh);
@@ -130,7 +133,7 @@ impl ClientTaskTable {
         client_task.fresh = true;
     }
 
-    /// A client task was trained: `parameters` is what its owner made of it.
+    /// Stores the parameters that a client task's owner trained; all attention is out of date from now on.
     pub fn learn(&mut self, client_task: usize, parameters: ParameterSet) {
         self.entries.iter_mut().for_each(|client_task| client_task.fresh = false);
         let client_task = &mut self.entries[client_task];
@@ -138,9 +141,9 @@ impl ClientTaskTable {
         client_task.rounds += 1;
     }
 
-    /// Returns the client tasks that lend, by number, without those that are `known`.
+    /// Returns numbers and keys of the client tasks that others may use, without those in `known`.
     ///
-    /// Each has the keys and attention that it mixed when it was last worked on.
+    /// Keys and attention vectors are mixed as when each client task was last worked on.
     pub fn looks(
         &self,
         shape: &ClientTaskShape,
@@ -166,9 +169,10 @@ impl ClientTaskTable {
         (numbers, shape.similarity_keys(&rows, &all))
     }
 
-    /// A stage begins: computes `W`, and for the client tasks of `asked`, on which a client works now, how alone their
-    /// classes are. What other client tasks attend to in those of `asked` will not stay as it is: from now on it does
-    /// not count.
+    /// Computes `W` as a stage begins, and the class shares of the client tasks `asked`.
+    ///
+    /// Clients now work on those in `asked`, which will change, so scores of other client tasks against them are
+    /// dropped.
     pub fn compare(&mut self, likeness: &Likeness, lend: SourceTasks, asked: &[usize]) {
         let changing: Vec<u32> = asked.iter().map(|client_task| *client_task as u32).collect();
         for (number, client_task) in self.entries.iter_mut().enumerate() {
@@ -193,7 +197,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// The row of `W` of a client task over all client tasks; one that began since is like itself alone.
+    /// Returns a client task's row of `W`; one that began since is similar to itself alone.
     pub fn weights(&self, client_task: usize) -> Vec<f64> {
         let mut row = self.weights.get(client_task).cloned().unwrap_or_default();
         row.resize(self.entries.len(), 0.0);
@@ -203,8 +207,9 @@ impl ClientTaskTable {
         row
     }
 
-    /// Returns the shares that a client task takes of all: rows of `W` of its most similar client tasks. Side by side,
-    /// it is an even share of each.
+    /// Returns the mixtures that a client task uses: rows of `W` of its most similar client tasks.
+    ///
+    /// With prefixes side by side there is a single row, with equal shares of all.
     fn rows(&self, client_task: usize, shape: &ClientTaskShape) -> Vec<Vec<f64>> {
         let count = self.entries.len();
         match shape.form {
@@ -216,7 +221,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// Returns the parameters that a client task uses: its own and the mixture with others.
+    /// Returns the parameters that a client task uses: its own, and those that mix in others.
     pub fn mixed(&self, client_task: usize, shape: &ClientTaskShape) -> ParameterSet {
         let rows = self.rows(client_task, shape);
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
@@ -225,7 +230,7 @@ impl ClientTaskTable {
         joined([&self.entries[client_task].parameters, &shape.mix(&rows, client_task, &all)])
     }
 
-    /// Returns all `count` client tasks as every client gets them, with what each takes from them.
+    /// Returns the table for a client: `count` client tasks (padded), with the receiver's mixtures.
     pub fn shared(
         &self,
         client_task: usize,
@@ -245,7 +250,7 @@ impl ClientTaskTable {
         SharedTable { parameters, client_task: client_task as u32, weights, mixes }
     }
 
-    /// Everything, for a checkpoint.
+    /// Saves the whole table, for a checkpoint.
     pub fn save(&self) -> Body {
         let (mut meta, mut all) = (MetaWriter::new(), ParameterSet::new());
         let mut statistics = Vec::new();
@@ -281,10 +286,10 @@ impl ClientTaskTable {
         Body::new(meta.finish(), sections)
     }
 
-    /// Inverts [`save`](ClientTaskTable::save).
+    /// Reads a saved table; inverts [`save`](ClientTaskTable::save).
     ///
     /// # Errors
-    /// Where it was not written by it.
+    /// When the body was not written by `save`.
     pub fn load(saved: &Body) -> Result<ClientTaskTable, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let (count, compared) = (meta.u64()? as usize, meta.u64()? as usize);

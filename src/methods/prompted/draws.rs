@@ -1,4 +1,4 @@
-//! Start values of prompts, and what is counted about them.
+//! Start values of prompts, and the frequencies with which keys are selected.
 
 use candle_core::{Device, Tensor};
 
@@ -8,7 +8,7 @@ use crate::model::{Parameter, prompts};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
 
-/// Returns the values uniform on -1..1.
+/// Returns a parameter of this shape, uniform on -1..1.
 pub(in crate::methods) fn uniform_parameter(shape: &[usize], key: StreamKey) -> Parameter {
     let mut rng = key.rng();
     let values = (0..shape.iter().product::<usize>()).map(|_| uniform(&mut rng, -1.0, 1.0) as f32);

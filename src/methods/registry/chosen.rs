@@ -11,10 +11,10 @@ use crate::policy::{Composed, Method, ModelFacts, Stage};
 use crate::quantity::TaskId;
 use crate::scenario::{ChosenMethod, Ignored, RequirementError, Scenario};
 
-/// A method on the features of another, with the settings of both.
+/// Recipe of a method on the features of another, with the settings of both.
 pub(super) struct ComposedRecipe {
     pub first: Box<dyn Recipe>,
-    /// Rounds of the first, where not those of the scenario.
+    /// Number of rounds of the first method; `None`: that of the scenario.
     pub rounds: Option<u32>,
     pub then: Box<dyn Recipe>,
 }
@@ -34,7 +34,7 @@ impl Recipe for ComposedRecipe {
     }
 }
 
-/// A method as a scenario chose it.
+/// Method as a scenario chose it, with its keys read.
 pub(super) struct Chosen(pub Box<dyn Recipe>);
 
 impl ChosenMethod for Chosen {
@@ -74,8 +74,9 @@ impl ChosenMethod for Chosen {
     }
 }
 
-/// Returns the parts of a scenario that its method, or the first of two, cannot work with. The first is asked about the
-/// scenario as if it were the only one.
+/// Returns the violations of a method's requirements by a scenario, and those of its first method.
+///
+/// The first method is checked as if the scenario had named it alone.
 fn violations_of(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<RequirementError> {
     let mut violations: Vec<RequirementError> =
         recipe.requirements().iter().flat_map(|one| one.violations(scenario)).collect();
@@ -87,7 +88,7 @@ fn violations_of(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<RequirementErr
 
 /// Returns the names of the phases of all tasks.
 fn phases(recipe: &dyn Recipe, scenario: &Scenario) -> BTreeSet<&'static str> {
-    // Which phases there are depends on no dimension.
+    // Phases do not depend on dimensions, so any facts will do.
     let method = recipe.build(&capabilities::facts(scenario));
     let phases = |task: u16| {
         let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
@@ -97,7 +98,7 @@ fn phases(recipe: &dyn Recipe, scenario: &Scenario) -> BTreeSet<&'static str> {
     [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect()
 }
 
-/// Units act in phases that the method has.
+/// Returns an error if dummy clients are to act in a phase that the method does not have.
 fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementError> {
     if scenario.federation.dummy_clients.count < 2 {
         return None;

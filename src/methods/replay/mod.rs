@@ -20,9 +20,9 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::{Choice, Keys};
 
-/// Draws of a step begin here among the steps of a client's stream; before are those of the reservoir.
+/// First step of a client's stream at which draws are made; earlier steps are for the reservoir.
 const DRAWS: u64 = 1 << 40;
-/// Epochs of the augmentation of draws begin here.
+/// First epoch number of the augmentation of draws; smaller ones are for the client's own samples.
 const EPOCHS: u64 = 1 << 20;
 
 /// Samples that are offered to a client's memory.
@@ -65,7 +65,7 @@ impl Buffer {
 pub(super) struct Replay {
     pub buffer: Buffer,
     pub terms: ReplayTerms,
-    /// Logits that are noted when a sample is stored: for this number of head rows; `None` if none are noted.
+    /// Number of head rows whose logits are stored with a sample; `None`: no logits.
     pub notes: Option<usize>,
 }
 
@@ -107,25 +107,23 @@ pub(super) fn learn(
     Ok(trained)
 }
 
-/// Computes the losses of a step with draws from the memory as it is.
-///
-/// The batch is then offered to the memory.
+/// Objective of a step with draws from the memory, which then offers the batch to the memory.
 struct Replaying<'a> {
     replay: &'a Replay,
     ctx: &'a RunContext,
     key: StreamKey,
     memory: &'a mut ReplayMemory,
-    /// Steps whose batches are offered.
+    /// Number of steps, from the first, whose batches are offered.
     offering: u64,
 }
 
 impl Replaying<'_> {
-    /// Draws some of these slots, without replacement; none where there are none.
+    /// Draws slots for a step without replacement; none if there are none.
     fn draw(&self, slots: &[usize], place: (u64, u64), batch: usize) -> Vec<usize> {
         drawn_slots(self.key, slots, place, self.replay.buffer.drawn(batch, slots.len()))
     }
 
-    /// Reads the samples of these slots in their order, as training sees them, with what was noted of each.
+    /// Reads the samples of these slots in their order, augmented as in training, and their stored logits.
     fn read(
         &self,
         slots: &[usize],
@@ -170,7 +168,7 @@ impl Objective for Replaying<'_> {
         };
         let of = |batch: &Batch| logits_of(pass, batch);
         let (logits, replayed) = match &second {
-            // In one batch, so that batch norms see both.
+            // One batch, so that batch norms use the moments of both.
             Some(second) if terms.joint => {
                 let both = of(&Batch::join([batch.clone(), second.clone()])?)?;
                 let own = both.narrow(0, 0, batch.len())?.contiguous()?;
@@ -216,7 +214,7 @@ fn drawn_slots(
     drawn.into_iter().map(|at| slots[at as usize]).collect()
 }
 
-/// Returns the notes of these slots, in their order. Slots of one sample have notes of their visits.
+/// Returns the stored logits of these slots, in order; slots of one sample have different ones.
 fn notes_of(held: &[BufferedSample], slots: &[usize]) -> Vec<Vec<f32>> {
     slots.iter().map(|slot| held[*slot].logits.clone()).collect()
 }
@@ -227,13 +225,14 @@ impl Replaying<'_> {
     }
 }
 
-/// Returns the logits of a batch by the model that trains.
+/// Returns the logits of a batch by the model that is trained.
 fn logits_of(pass: &TrainingStep<'_>, batch: &Batch) -> Result<Tensor, LearningError> {
     pass.model.training_logits(batch, pass.device, pass.dropout.clone())
 }
 
-/// Updates the noted logits of a task's samples in a memory. They become those of this model, in evaluation mode;
-/// `notes` is the number of head rows.
+/// Replaces the stored logits of a task's samples by those of this model, in evaluation mode.
+///
+/// `rows` are the head rows of the task; `notes` is the number of logits that are stored.
 pub(super) fn note_again(
     memory: &mut ReplayMemory,
     rows: Range<usize>,

@@ -7,32 +7,32 @@ use crate::policy::ClientState;
 use crate::quantity::TaskId;
 use crate::wire::Saved;
 
-/// A reservoir over the samples that a client has trained on.
+/// Memory of a client: a reservoir of samples that it has trained on.
 ///
 /// A sample that was offered several times may be in it several times. The state names samples by their index in the
-/// data set; what a client would keep are the samples themselves, and these and their logits are what
+/// data set. A real client would keep the samples themselves; these and their logits are the bytes that
 /// [`state_bytes`](ClientState::state_bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ReplayMemory {
     /// Bytes of one sample.
     pub(super) sample_bytes: u64,
-    /// Tasks before this one have been offered.
+    /// Number of tasks whose samples have been offered: all before this one.
     next: u64,
     /// Reservoir of samples.
     pub reservoir: Reservoir,
 }
 
 impl ReplayMemory {
-    /// Enters a task; returns true if its samples are still to be offered.
+    /// Starts a task; returns true if its samples were not offered yet.
     pub(super) fn begin(&mut self, task: TaskId) -> bool {
         let new = u64::from(task.0) >= self.next;
         self.next = self.next.max(u64::from(task.0) + 1);
         new
     }
 
-    /// Offers the next sample of the stream.
+    /// Offers the next sample of the stream to the reservoir.
     ///
-    /// The place in the buffer is drawn by the client and the number of the sample.
+    /// The slot is drawn from the client's stream at the number of samples offered before.
     pub(super) fn offer(&mut self, capacity: usize, new: BufferedSample, key: StreamKey) {
         let key = key.domain(Domain::Method).step(self.reservoir.offered());
         self.reservoir.offer(capacity, new, |n| below(&mut key.rng(), n));

@@ -1,8 +1,8 @@
-//! The losses of a step with replay.
+//! Terms of the loss of a step with replay.
 //!
 //! ```text
 //! joint      mean CE over batch and draw together
-//! separate   CE(batch) + beta CE(draw) + alpha mean (z - what was noted)^2 over another draw
+//! separate   CE(batch) + beta CE(draw) + alpha mean (z - stored logits)^2 over another draw
 //! ```
 
 use std::ops::Range;
@@ -12,48 +12,48 @@ use candle_core::{Result, Tensor};
 use crate::learning::losses::stored_logits;
 use crate::model::ops::cross_entropy;
 
-/// Logits `(b, rows)` of samples and their head rows.
+/// Logits `(b, rows)` of a batch and the samples' head rows.
 #[derive(Clone, Copy)]
 pub(in crate::methods) struct Batch2<'a> {
     pub logits: &'a Tensor,
     pub labels: &'a [u32],
 }
 
-/// Logits `(b, rows)` of samples and what was noted of each.
+/// Logits `(b, rows)` of drawn samples, and the logits that were stored with each.
 #[derive(Clone, Copy)]
 pub(in crate::methods) struct StoredLogits<'a> {
     pub logits: &'a Tensor,
     pub noted: &'a [Vec<f32>],
 }
 
-/// Terms of the loss: outputs that compete for each kind of sample, and weights.
+/// Weights of the terms of the loss, and the outputs that compete for each kind of sample.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::methods) struct ReplayTerms {
     /// Outputs that compete for new samples.
     pub new: Range<usize>,
-    /// Outputs that compete for remembered ones.
+    /// Outputs that compete for remembered samples.
     pub old: Range<usize>,
-    /// True if new and remembered samples share a mean.
+    /// True if new and remembered samples share one mean.
     pub joint: bool,
-    /// Weight of noted logits, and how many columns are compared at most.
+    /// Weight of the distance from stored logits, and the largest number of columns that are compared.
     pub alpha: f64,
     pub compared: usize,
-    /// Weight of the labels of a draw.
+    /// Weight of the cross-entropy of a draw.
     pub beta: f64,
 }
 
 impl ReplayTerms {
-    /// Returns true if labels of remembered samples have weight.
+    /// Returns true if the cross-entropy of remembered samples has weight.
     pub fn replays(&self) -> bool {
         self.beta > 0.0
     }
 
-    /// Returns true if noted logits have weight.
+    /// Returns true if the distance from stored logits has weight.
     pub fn remembers(&self) -> bool {
         self.alpha > 0.0
     }
 
-    /// Returns the loss of a step; a draw that is not there adds nothing.
+    /// Returns the loss of a step, a scalar; a draw that is `None` adds nothing.
     pub fn loss(
         &self,
         batch: Batch2<'_>,

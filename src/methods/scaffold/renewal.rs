@@ -21,7 +21,7 @@ pub enum Renewal {
 }
 
 impl Renewal {
-    /// Refuses a rule that the keeper of variates cannot follow.
+    /// Rejects a rule that the keeper of variates cannot compute.
     pub(super) fn check(self, keeper: Keeper, table: &mut TableReader<'_>) {
         if (self, keeper) == (Renewal::Gradient, Keeper::Server) {
             let message = "a server cannot compute the gradient of a client's loss";
@@ -30,7 +30,7 @@ impl Renewal {
         }
     }
 
-    /// Returns what the rule asks of a scenario: a way is one along gradients only with plain SGD.
+    /// Returns the requirement of plain SGD for option II, which reads gradients from a change.
     pub(super) fn requirement(self) -> Option<Requirement> {
         let what = "option II of SCAFFOLD reads gradients";
         let plain = || Requirement::plain_sgd(what, Some("`method.option = \"I\"`"), None);

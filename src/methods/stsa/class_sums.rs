@@ -1,11 +1,11 @@
 //! Sums of features by class.
 
-/// `P^T`: a row per class.
+/// Sums of random features by class, `P^T`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSums {
     /// Width of a row, `D`.
     pub width: usize,
-    /// `(classes, D)`, row-major.
+    /// Sums `(classes, D)`, row-major.
     pub values: Vec<f64>,
 }
 
@@ -25,12 +25,12 @@ impl ClassSums {
         &self.values[class * self.width..(class + 1) * self.width]
     }
 
-    /// Returns the sum of a class, to change.
+    /// Returns the sum of a class, mutably.
     pub fn row_mut(&mut self, class: usize) -> &mut [f64] {
         &mut self.values[class * self.width..(class + 1) * self.width]
     }
 
-    /// Adds those of the same classes.
+    /// Adds other sums of the same classes and width.
     pub fn add(&mut self, other: &ClassSums) {
         self.values.iter_mut().zip(&other.values).for_each(|(a, b)| *a += b);
     }

@@ -19,7 +19,7 @@ use crate::numerics::symmetric::{Gram, Symmetric};
 pub struct UnitStatistics {
     /// Sums of features by class.
     pub sums: ClassSums,
-    /// Samples by class.
+    /// Number of samples by class.
     pub counts: Vec<f64>,
 }
 
@@ -29,15 +29,17 @@ impl UnitStatistics {
         UnitStatistics { sums: ClassSums::zeros(classes, width), counts: vec![0.0; classes] }
     }
 
-    /// Takes in the features of a sample.
+    /// Adds the features of a sample of class `class`.
     pub fn add(&mut self, features: &[f64], class: usize) {
         self.counts[class] += 1.0;
         self.sums.row_mut(class).iter_mut().zip(features).for_each(|(sum, h)| *sum += h);
     }
 }
 
-/// Returns the estimate of a task's Gram matrix from its units. `all` is how many parts the clients cut, those without
-/// samples too, which [`UnitCount::Total`] takes for `U`.
+/// Returns the estimate of a task's Gram matrix from its units.
+///
+/// `all` is the number of parts into which clients were cut, including those without samples; [`UnitCount::Total`]
+/// takes it for `U`.
 pub fn estimate(
     units: &[UnitStatistics],
     all: usize,
@@ -62,18 +64,18 @@ pub fn estimate(
     gram.finish()
 }
 
-/// One class over the units that hold it.
+/// Units that hold a class, with its number of samples.
 struct ClassUnits<'a> {
-    /// `(n_j, s_j)`.
+    /// Samples and sums `(n_j, s_j)` of the units.
     units: Vec<(f64, &'a [f64])>,
-    /// `N`.
+    /// Number of samples `N` in these units.
     total: f64,
 }
 
 impl<'a> ClassUnits<'a> {
-    /// Units with less than one sample are left out, whatever noise made of their counts.
+    /// Collects the units that hold at least one sample of a class, also if counts have noise.
     ///
-    /// `N` and `P` are those of the others.
+    /// `N` and `P` are those of these units.
     fn of(units: &'a [UnitStatistics], class: usize) -> ClassUnits<'a> {
         let held = units.iter().filter(|unit| unit.counts.get(class).is_some_and(|n| *n >= 1.0));
         let units: Vec<_> = held.map(|unit| (unit.counts[class], unit.sums.row(class))).collect();
@@ -94,7 +96,7 @@ impl<'a> ClassUnits<'a> {
         (a, (a / n - b).max(0.0))
     }
 
-    /// Rows whose outer products sum to `scatter * sum_j n_j (m_j - m)(m_j - m)^T + mean * P P^T`.
+    /// Returns rows whose outer products sum to `scatter sum_j n_j (m_j - m)(m_j - m)^T + mean P P^T`.
     fn rows(&self, scatter: f64, mean: f64, width: usize) -> Vec<f64> {
         let mut sum = vec![0.0; width];
         for (_, s) in &self.units {
@@ -110,8 +112,9 @@ impl<'a> ClassUnits<'a> {
     }
 }
 
-/// Returns the weight of every class's scatter on behalf of the classes of a single unit: their `N - 1` degrees of
-/// freedom times the covariance pooled over the others, `sum scatter / sum (U - 1)`.
+/// Returns the weight to add to every class's scatter on behalf of classes with a single unit.
+///
+/// Their `N - 1` degrees of freedom get the covariance pooled over the others, `sum scatter / sum (U - 1)`.
 fn pooled_weight(classes: &[ClassUnits<'_>]) -> f64 {
     let alone = classes.iter().filter(|class| class.units.len() == 1);
     let missing: f64 = alone.map(|class| class.total - 1.0).sum();

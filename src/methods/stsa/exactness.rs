@@ -19,26 +19,26 @@ use crate::numerics::dense::eigenvalues;
 use crate::numerics::ridge::Ridge;
 use crate::numerics::symmetric::{Gram, Symmetric};
 
-/// Sums over all tasks and the head they give.
+/// Sums over all tasks so far, and the head that solves for them.
 pub struct Statistics<'a> {
-    /// `G`.
+    /// Gram matrix `G`.
     pub gram: &'a Symmetric,
-    /// `P^T`, `(classes, D)`.
+    /// Class sums `P^T`, `(classes, D)`.
     pub correlation: &'a [f64],
-    /// The solution on them.
+    /// Ridge regression of these sums.
     pub head: &'a Ridge,
 }
 
-/// The distance of two heads.
+/// Distance of the estimated head from the exact one, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeadError {
-    /// `|W' - W| / |W|`.
+    /// Relative error `|W' - W| / |W|`.
     pub error: f64,
-    /// Upper bound of the error by the inequality. It is infinite if the smallest eigenvalue of `A'` is not above 0.
+    /// Upper bound of the error by the inequality; infinite if `A'` is not positive definite.
     pub bound: f64,
 }
 
-/// Compares the estimated head with that of the exact statistics; `None` if that is zero.
+/// Compares the estimated head with that of the exact statistics; `None` if the exact head is zero.
 pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> Option<HeadError> {
     let size = norm(exact.head.weights.iter().copied());
     if size == 0.0 {
@@ -47,11 +47,11 @@ pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> Option<
     let mut gap = estimated.gram.clone();
     gap.add_scaled(-1.0, exact.gram);
     let shift = estimated.head.penalty - exact.head.penalty;
-    // The identity's share: |M + s I|^2 = |M|^2 + 2 s tr M + s^2 D.
+    // The difference of penalties adds s I to that of the matrices: |M + s I|^2 = |M|^2 + 2 s tr M + s^2 D.
     let order = gap.order() as f64;
     let squared = gap.norm().powi(2) + shift * (2.0 * gap.trace() + shift * order);
     let smallest = smallest_eigenvalue(estimated.gram) + estimated.head.penalty;
-    // Rounding may bring it below zero; `max` would make nothing of what is not a number.
+    // Rounding may make the square negative; `max(0.0)` would also hide a NaN.
     let distance = if squared < 0.0 { 0.0 } else { squared.sqrt() };
     let left = distance * size + apart(estimated.correlation, exact.correlation);
     Some(HeadError {
@@ -96,9 +96,9 @@ pub fn expected_square(gram: &Symmetric, sum: &[f64], samples: f64, units: f64) 
 /// Exact sums over all training samples so far, which no server of a federation could know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exact {
-    /// `G`.
+    /// Gram matrix `G`.
     pub gram: Symmetric,
-    /// `P^T` over all classes.
+    /// Class sums `P^T` of all classes.
     pub sums: ClassSums,
 }
 

@@ -26,7 +26,7 @@ impl Frozen {
         }
     }
 
-    /// Returns a copy on the device of `ctx`, or `None` if it is already there.
+    /// Returns a copy on the device of `ctx`, or `None` if this one is already there.
     pub fn at(&self, ctx: &RunContext) -> Result<Option<Frozen>, PolicyError> {
         Ok(match self {
             Frozen::Staged(staged) => staged.to_device(ctx)?.map(Frozen::Staged),
@@ -37,7 +37,7 @@ impl Frozen {
         })
     }
 
-    /// Returns the part of the network that never changes: all of it.
+    /// Returns the frozen part of the network, whose outputs may be kept: all of a backbone.
     pub fn part(&self) -> FrozenPart {
         match self {
             Frozen::Staged(staged) => staged.frozen_part(),
@@ -45,7 +45,7 @@ impl Frozen {
         }
     }
 
-    /// Returns a loader of a shard in order, with features in place of pixels where they are kept.
+    /// Returns a loader of a shard with features in place of pixels, if they are kept.
     fn loader(&self, ctx: &RunContext, shard: &Shard) -> Result<Loader, PolicyError> {
         let loader = ctx.statistics_loader(shard);
         match self {
@@ -54,7 +54,7 @@ impl Frozen {
         }
     }
 
-    /// Features `(batch, d)` of a batch of images, or of what [`part`](Frozen::part) gave for them.
+    /// Returns the features `(batch, d)` of images, or of outputs of the frozen [`part`](Frozen::part).
     pub fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
         match (self, batch) {
             (Frozen::Staged(staged), _) => staged.batch_features(batch, device),
@@ -65,7 +65,7 @@ impl Frozen {
         }
     }
 
-    /// Returns the map from images to random features, with a gradient and in f32.
+    /// Returns a differentiable map from images to random features, in f32.
     pub fn random_features(
         self,
         layer: &Projection,
@@ -88,7 +88,7 @@ impl Frozen {
         }))
     }
 
-    /// Maps `(batch, channels, height, width)` to `(batch, d)`.
+    /// Returns the features `(batch, d)` of pixels `(batch, channels, height, width)`.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         match self {
             Frozen::Staged(staged) => staged.features(pixels),
@@ -97,17 +97,17 @@ impl Frozen {
     }
 }
 
-/// Rows of random features that are multiplied at once.
+/// Number of rows of random features that are multiplied at once.
 const BLOCK: usize = 256;
 
 /// Sums over the samples of a shard.
 pub(super) struct Collected {
     pub unit: UnitStatistics,
-    /// The sum of `h h^T`, where it was asked for.
+    /// Sum of `h h^T`, if requested.
     pub gram: Option<Symmetric>,
 }
 
-/// Passes over a shard once, in order: `h = ReLU(f W)`, sums in f64.
+/// Sums the random features `h = ReLU(f W)` of a shard in f64, in one pass in order.
 pub(super) fn collect(
     ctx: &RunContext,
     shard: &Shard,
@@ -142,7 +142,7 @@ pub(super) fn collect(
     Ok(Collected { unit, gram: gram.map(Gram::finish) })
 }
 
-/// Returns the features in f64, row-major, of this width.
+/// Returns features `(n, width)` in f64, row-major, or an error if they have another width.
 pub(super) fn doubles(features: &Tensor, width: usize) -> Result<Vec<f64>, PolicyError> {
     let (_, found) = features.dims2()?;
     if found != width {

@@ -1,4 +1,4 @@
-//! The ridge head at work.
+//! Predictor with the ridge head on random features.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::numerics::products::{Matrix, Target};
 use crate::numerics::projection::Projection;
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
-/// A frozen network and the head on its random features.
+/// Predictor of a frozen network and the ridge head on its random features.
 pub struct RidgeHead {
     pub(super) frozen: Frozen,
     pub(super) scorer: Arc<Scorer>,
 }
 
-/// Scores `W h` or their cosines, `h = ReLU(f W_rand)`, in f64.
+/// Scores `W h` or their cosines in f64, of random features `h = ReLU(f W_rand)`.
 pub(super) struct Scorer {
     layer: Arc<Projection>,
     mode: HeadMode,
-    /// `W`, `(classes, D)`; of length one each where the mode is cosine.
+    /// Head `W`, `(classes, D)`; its rows have length one in cosine mode.
     weights: Vec<f64>,
 }
 
@@ -35,12 +35,12 @@ impl Scorer {
         Scorer { layer, mode, weights }
     }
 
-    /// Rows of the head.
+    /// Returns the number of rows of the head.
     pub fn classes(&self) -> usize {
         self.weights.len() / self.layer.width()
     }
 
-    /// Returns the scores of rows of features `(n, d)` over head rows `rows`: `(n, rows)`, row-major.
+    /// Returns the scores `(n, rows)` of features `(n, d)` for these head rows, row-major.
     pub fn score(&self, features: &[f64], rows: Range<usize>) -> Vec<f64> {
         let width = self.layer.width();
         let mut hidden = self.layer.apply(features);

@@ -1,4 +1,4 @@
-//! Messages of STSA: the seed of the random layer down, sums over the samples of a client up.
+//! Messages of STSA: the seed of the random layer in downloads, sums over a client's samples in uploads.
 
 use super::Stsa;
 use super::class_sums::ClassSums;
@@ -14,26 +14,27 @@ const GRAM: &str = "gram";
 pub(super) const SUMS: &str = "sums";
 const COUNTS: &str = "counts";
 
-/// Returns all that a client needs besides the frozen network.
+/// Returns the specification of a download: the seed.
 pub(super) fn down() -> MessageSpec {
     let seed = TensorSpec::new(Kind::Settings, SEED, &[], Dtype::U64);
     MessageSpec { extra: vec![seed], ..MessageSpec::default() }
 }
 
-/// Returns the download of a seed.
+/// Writes the download of a seed.
 pub(super) fn of_seed(seed: u64) -> Result<Message, WireError> {
     let seed = NamedTensor::new(SEED, [], TensorValues::U64([seed].into()))?;
     Ok(Message { extra: vec![Section::new(Kind::Settings, vec![seed])], ..Message::default() })
 }
 
-/// Inverts [`of_seed`].
+/// Reads the seed of a download; inverts [`of_seed`].
 pub(super) fn seed_of(download: &Message) -> Result<u64, WireError> {
     Ok(download.tensor(Kind::Settings, SEED)?.shaped(&[])?.as_u64()?[0])
 }
 
 impl Stsa {
-    /// Returns the layout of an upload for a task with this number of classes. STSA's matrix and sums are summed;
-    /// STSA-E's sums are a unit of its estimate and stay separate.
+    /// Returns the specification of an upload for a task with this number of classes.
+    ///
+    /// STSA's matrix and sums are added up; STSA-E's sums and counts are a unit of its estimate and stay separate.
     pub(super) fn statistics(&self, classes: usize) -> MessageSpec {
         let dtype = match self.config.payload {
             Payload::F32 => Dtype::F32,
@@ -56,7 +57,7 @@ impl Stsa {
     }
 }
 
-/// Returns the upload that a layout asks for.
+/// Writes the upload that a specification describes.
 pub(super) fn upload(layout: &MessageSpec, found: &Collected) -> Result<Message, WireError> {
     let Collected { unit, gram } = found;
     let tensor = |place: &TensorSpec| match (&*place.name, gram) {
@@ -68,7 +69,7 @@ pub(super) fn upload(layout: &MessageSpec, found: &Collected) -> Result<Message,
     Ok(Message { extra: vec![Section::new(Kind::Statistics, tensors)], ..Message::default() })
 }
 
-/// Returns `G` and `P^T` of the task from STSA's uploads.
+/// Returns the sums `G` and `P^T` of a task from STSA's aggregate.
 pub(super) fn sums_of(
     aggregate: &Aggregate,
     width: usize,
@@ -78,7 +79,7 @@ pub(super) fn sums_of(
     Ok((gram, ClassSums { width, values: aggregate.sum(SUMS)?.to_vec() }))
 }
 
-/// Returns the unit in an upload of STSA-E.
+/// Reads the unit in an upload of STSA-E.
 pub(super) fn unit_of(update: &Message) -> Result<UnitStatistics, WireError> {
     let counts = update.tensor(Kind::Statistics, COUNTS)?.numbers();
     let sums = update.tensor(Kind::Statistics, SUMS)?;

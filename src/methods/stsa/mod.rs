@@ -12,18 +12,17 @@
 //! server   G += sum_m G_m (STSA-E: its estimate from the units);  P += sum_m P_m
 //!          W^T = (G + lambda I)^-1 P;  argmax of cosines or of W h
 //! ```
-//! One round a task. Any partition over any number of clients gives STSA the same head, that of
-//! the ridge regression on all data together. STSA-E's estimate is the better the more units
-//! there are, so few clients cut their shards at random into units (`federation.dummy_clients`). What it misses
-//! can be looked at: `diagnostics` compares its matrix, `head_error` its head with those of all samples
-//! ([`head_error()`] says with which bound); neither is anything that a server could know.
+//! One round a task. Any partition over any number of clients gives STSA the same head, that of the ridge regression on
+//! all data together. STSA-E's estimate is better with more units, so few clients cut their shards at random into units
+//! (`federation.dummy_clients`). Its error can be measured: `diagnostics` compares its matrix, `head_error` its head
+//! with those of all samples ([`head_error()`] says with which bound); no server could know either.
 //!
 //! The network is what a first method makes of the backbone in the first task (`[method.first]`: adapters on a
 //! transformer and full training of a residual network, unless another is named), or the backbone as loaded
 //! (`first = { name = "none" }`, and always on plain pixels); nothing trains after it.
 //!
-//! STSA's uploads are sums, so they may be added in secret; STSA-E's units must be seen one by one. Of the paper's
-//! noise, E1 is `privacy.noise.on = ["sums"]`, E2 `["counts"]`, E3 `["statistics"]`.
+//! STSA's uploads are sums, so secure aggregation can hide them; STSA-E's server must see units one by one. Of the
+//! paper's noise, E1 is `privacy.noise.on = ["sums"]`, E2 `["counts"]`, E3 `["statistics"]`.
 
 mod class_sums;
 mod config;
@@ -69,19 +68,19 @@ use crate::policy::{
 };
 use crate::wire::Kind;
 
-/// The method: its settings and what of the model it must know.
+/// STSA or STSA-E for a model: settings, dimensions and the random layer.
 #[derive(Clone)]
 pub struct Stsa {
-    /// The settings.
+    /// Keys of the `[method]` table.
     pub config: StsaConfig,
     /// Width of the frozen features.
     dim: usize,
     classes: usize,
-    /// The random layer last used. All clients draw the same layer; in one process once is enough.
+    /// Random layer that was used last. All clients draw the same layer, so a process computes it once.
     layer: Arc<Mutex<Option<RandomLayer>>>,
 }
 
-/// The random layer of a seed.
+/// Random layer with its seed.
 struct RandomLayer {
     seed: u64,
     projection: Arc<Projection>,
@@ -97,7 +96,7 @@ impl fmt::Debug for Stsa {
 }
 
 impl Stsa {
-    /// The method for a model of these dimensions.
+    /// Returns the method for a model of these dimensions.
     pub fn new(config: StsaConfig, facts: &ModelFacts) -> Stsa {
         Stsa { config, dim: facts.backbone.dim(), classes: facts.classes, layer: Arc::default() }
     }
@@ -106,7 +105,9 @@ impl Stsa {
         self.config.width as usize
     }
 
-    /// The triangle of `G`, `P^T` and the head, in f64; the first two once more where the head is compared.
+    /// Returns the memory of a server: triangle of `G`, `P^T` and head in f64.
+    ///
+    /// If heads are compared, an exact `G` and `P^T` are added.
     fn holdings(&self) -> MemoryFootprint {
         let (triangle, rows) = (packed_len(self.width()), self.classes * self.width());
         let compared = matches!(self.config.variant, Variant::Estimated(rule) if rule.head_error);
@@ -124,7 +125,7 @@ impl Stsa {
         Ok(ClientResult { upload, metrics: Vec::new() })
     }
 
-    /// The random layer of a seed.
+    /// Returns the random layer of a seed.
     fn layer(&self, seed: u64) -> Arc<Projection> {
         let mut last = self.layer.lock();
         match &*last {
@@ -169,7 +170,7 @@ impl Method for Stsa {
         }
     }
 
-    /// One forward pass of a client, a third of a training pass.
+    /// Returns the cost of one forward pass per sample of a client, a third of a training pass.
     fn cost(&self, _round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         match *work {
             RoundWork::Participant { samples, .. } => samples as f64 / 3.0,
@@ -177,14 +178,14 @@ impl Method for Stsa {
         }
     }
 
-    /// An answer is a score of random features.
+    /// Returns the cost of a sample: backbone and random layer; at inference the head in addition.
     fn sample_cost(&self, model: &ModelFacts, _view: &TaskView, _phase: usize) -> SampleCost {
         let forward = model.backbone.multiplications() + (self.dim * self.width()) as f64;
         let inference = forward + (self.width() * self.classes) as f64;
         SampleCost { forward, backward: 0.0, inference }
     }
 
-    /// Random features at a client; a linear system at the server.
+    /// Returns the multiplications of random features at a client, or of a linear system at the server.
     ///
     /// The exact variant adds the triangle of a client's Gram matrix. The server computes its Cholesky factor and two
     /// triangular systems for each class.
@@ -209,7 +210,7 @@ impl Method for Stsa {
         }
     }
 
-    /// One pass over the samples of the task, no gradient.
+    /// Computes the sums of the clients of a pack, each in one pass without gradients.
     fn train(
         &self,
         members: &mut [Member],
@@ -226,8 +227,10 @@ impl Method for Stsa {
         true
     }
 
-    /// The sums of random features, divided by numbers of samples: STSA-E sends these, of STSA they are those of the
-    /// shard, which favors the attack.
+    /// Returns the mean random features of classes, as an attack could compute them from an upload.
+    ///
+    /// They are sums divided by numbers of samples. STSA-E sends the numbers; for STSA those of the shard are used,
+    /// which favors the attack.
     fn disclosures(
         &self,
         member: &Member,
@@ -262,7 +265,7 @@ impl Recipe for StsaConfig {
     }
 }
 
-/// STSA's line in the registry.
+/// Returns STSA's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Ridge head on random ReLU features of a frozen network, in closed form, from Gram matrices and class \
@@ -276,7 +279,7 @@ pub(super) fn entry() -> MethodEntry {
     }
 }
 
-/// STSA-E's line in the registry.
+/// Returns STSA-E's entry of the registry.
 pub(super) fn estimating_entry() -> MethodEntry {
     MethodEntry {
         idea: "STSA whose clients only send class sums and counts: the server estimates the Gram matrix from the \

@@ -1,4 +1,4 @@
-//! STSA's server: adds sums up over clients and tasks and solves for the head.
+//! STSA's server: adds sums over clients and tasks and solves for the head.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, Wire
 const EXACT_GRAM: &str = "exact.gram";
 const EXACT_SUMS: &str = "exact.sums";
 
-/// Server of STSA.
+/// Server of STSA and STSA-E.
 pub struct StsaServer {
     method: Stsa,
     seed: u64,
-    /// `G` over all clients and tasks so far.
+    /// Gram matrix `G` of all clients and tasks so far.
     gram: Symmetric,
-    /// `P^T` over all classes; rows not seen yet are zero.
+    /// Class sums `P^T` of all classes; rows not seen yet are zero.
     sums: ClassSums,
-    /// `W`, `(classes, D)`; rows not seen yet are zero.
+    /// Head `W`, `(classes, D)`; rows not seen yet are zero.
     weights: Vec<f64>,
-    /// Exact statistics for comparison with the head, if requested. They are a diagnostic of the simulator, no part of
-    /// the method.
+    /// Exact statistics with which the head is compared, if requested: a diagnostic of the simulator, no part of the
+    /// method.
     exact: Option<Exact>,
     figures: Vec<(&'static str, f64)>,
 }
@@ -55,7 +55,7 @@ impl StsaServer {
         }
     }
 
-    /// Returns `G` and `P^T` of what arrived from units: the matrix is estimated. `all` counts empty units, too.
+    /// Returns the estimated `G`, and `P^T`, from the units of a round; `all` also counts empty units.
     fn estimated(
         &mut self,
         (units, all): (&[UnitStatistics], usize),
@@ -92,7 +92,7 @@ impl StsaServer {
         collect(ctx, &shard, view, &self.method.layer(self.seed), true)
     }
 
-    /// Adds the exact sums of a task, class by class, and says what error Proposition 3.2 expects.
+    /// Adds the exact sums of a task, class by class, and reports the error that Proposition 3.2 predicts.
     fn know_exactly(
         &mut self,
         units: &[UnitStatistics],
@@ -125,7 +125,7 @@ impl StsaServer {
         Ok(())
     }
 
-    /// Returns `W^T = (G + lambda I)^-1 P` over the classes seen.
+    /// Solves `W^T = (G + lambda I)^-1 P` for the classes seen, and compares the head if requested.
     fn solve(&mut self, seen: usize) -> Result<(), PolicyError> {
         let width = self.method.width();
         let solution = self.head(&self.gram, &self.sums.values[..seen * width])?;
@@ -154,8 +154,9 @@ impl StsaServer {
     }
 }
 
-/// Returns the number of parts that the clients of these uploads were cut into. A client with few samples fills fewer
-/// parts than the others; it was cut into the same number.
+/// Returns the number of parts into which the clients of these uploads were cut, empty ones included.
+///
+/// A client with few samples fills fewer parts than others, but was cut into the same number.
 pub(super) fn cut_by(aggregate: &Aggregate) -> usize {
     let participants = || aggregate.kept_uploads.iter().map(|kept| &kept.meta.participant);
     let clients: BTreeSet<_> = participants().map(|participant| participant.client).collect();

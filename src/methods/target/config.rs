@@ -12,9 +12,9 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Source of most defaults.
 const RELEASE: &str = "the release";
-/// Most calls and images of a step.
+/// Upper bound of numbers of calls, steps and images.
 const LARGEST: f64 = 100_000.0;
-/// Calls of the student's training over which a cosine lowers its rate, and the rate at its end.
+/// Number of calls over which a cosine lowers the student's learning rate, and the rate at their end.
 const COSINE: (f64, f64) = (200.0, 2e-4);
 
 /// End of a client's epoch from the second task on.
@@ -141,7 +141,7 @@ const SYNTHESIS: ImageSynthesis = ImageSynthesis {
     temperature: 20.0,
 };
 
-/// Classes of a task among themselves; distillation has its own weight.
+/// Keys of FedAvg with TARGET's defaults: only the task's rows compete in the cross-entropy.
 const FEDAVG_KEYS: TrainableKeys = TrainableKeys {
     old_logits: Setting::Fixed(OldLogits::Mask),
     ..TrainableKeys::FEDAVG.uniform(RELEASE).growing(RELEASE)
@@ -172,24 +172,24 @@ impl TargetMethod {
         made.min(self.replayed_images as usize)
     }
 
-    /// Returns the plan of a client's training where images are replayed.
+    /// Returns the plan of a client's training with replay, whose epochs may end with the images.
     pub fn plan(&self, plan: &TrainingPlan) -> TrainingPlan {
         let passes = self.images().div_ceil(self.synthetic_batch.max(1) as usize);
         let epoch_steps = (self.epoch_end == EpochEnd::First).then_some(passes as u64);
         TrainingPlan { epoch_steps, ..plan.clone() }
     }
 
-    /// Returns true if the student takes part in a call, from 1.
+    /// Returns true if the student takes part in the loss of a call (from 1).
     pub fn has_adversary(&self, call: u32) -> bool {
         self.synthesis.adversarial > 0.0 && call >= self.warmup
     }
 
-    /// Returns true if the student learns after a call, from 1.
+    /// Returns true if the student is trained after a call (from 1).
     pub fn distills(&self, call: u32) -> bool {
         call > self.warmup
     }
 
-    /// Returns the student's learning rate after a call after which it learns.
+    /// Returns the student's learning rate after a call (from 1), by its schedule.
     pub fn student_rate(&self, call: u32) -> f64 {
         let rate = self.synthesis.student_rate;
         match self.student_schedule {
@@ -202,7 +202,7 @@ impl TargetMethod {
         }
     }
 
-    /// Returns the number of classes of which images are generated, of as many seen.
+    /// Returns the number of classes of which images are generated, out of `seen`.
     pub fn generated_classes(&self, seen: usize) -> usize {
         match self.label_range {
             LabelRange::Seen => seen,

@@ -1,4 +1,4 @@
-//! Memory of TARGET's server: the images of the last task's end, as the asset that clients are sent.
+//! Memory of TARGET's server: the images generated at the end of the last task, as an asset for clients.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::methods::image_synthesis::{IMAGES_TASK, image_sections};
 use crate::policy::Asset;
 use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
-/// Images from the end of the first task on.
+/// Generated images; there are none before the end of the first task.
 #[derive(Clone, Debug, Default)]
 pub struct TargetMemory {
-    /// Asset that clients are sent.
+    /// Asset with the images, which clients get once per task.
     pub(super) images: Option<Arc<Asset>>,
 }
 

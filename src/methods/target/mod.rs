@@ -1,32 +1,34 @@
 //! **TARGET** (ICCV 2023): FedAvg with images of a generator that its server trains as a task ends, without data.
 //!
-//! Clients of the next task replay them and distill the scores of the model that made them. Source: Zhang et al., "TARGET:
-//! Federated Class-Continual Learning via Exemplar-Free Distillation".
+//! Clients of the next task replay them and distill the scores of the model for which they were generated. Source:
+//! Zhang et al., "TARGET: Federated Class-Continual Learning via Exemplar-Free Distillation".
 //!
 //! ```text
 //! client   first task: CE over its rows;  later: CE over the task's rows + 25 KD on images            (objective)
 //! server   the plain mean
 //!          as a task ends: 10 calls of a generator, each of which leaves a batch of images            (synthesis)
 //! ```
-//! Old model and images, as bytes, are assets: a client that takes part for the first time in a task gets both, and clients
-//! keep nothing. Images pass the transform of local training, as samples do; what the server's model sees of them is
-//! normalized as samples are. Images of the last task alone are replayed, which are of all classes seen.
+//! Old model and images, as bytes, are assets: a client that takes part for the first time in a task gets both, and
+//! clients keep nothing. Images pass the transform of local training, as samples do; what the server's model sees of
+//! them is normalized as samples are. Only the images generated last are replayed; they show all classes seen.
 //!
-//! Defaults are the release's on CIFAR-100 (zj-jayzhang/Federated-Class-Continual-Learning). What is said otherwise
-//! elsewhere, or is its slip:
+//! Defaults are the release's on CIFAR-100 (zj-jayzhang/Federated-Class-Continual-Learning). Differences between
+//! sources, and slips of the release:
 //!
 //! * It makes 2,560 images where 8,000 are meant to be replayed, 500 a step. An epoch ends with the images, after six
-//!   steps: so it does here (`epoch_end`). A pass over images goes on in the next epoch, where the release shuffles again.
-//! * Its ten calls end before its warm-up of 20 does: the student never takes part. In call 20 it would take part without
+//!   steps: so it does here (`epoch_end`). A pass over images continues in the next epoch, where the release shuffles
+//!   again.
+//! * Its ten calls end before its warm-up of 20: the student never takes part. In call 20 it would take part without
 //!   having learned anything.
-//! * On other data it has 200 calls of 50 steps at a rate of 2e-4 with weights of 0.1 for labels and norms, a temperature
-//!   of 5, and follows the way of the copy instead of its gradients (`meta`). Clients get the 8,000 images that they
-//!   replay, not all.
+//! * On other data it has 200 calls of 50 steps at a rate of 2e-4 with weights of 0.1 for labels and norms, a
+//!   temperature of 5, and follows the copy's change instead of its gradients (`meta`). Clients get the 8,000 images
+//!   that they replay, not all.
 //! * It can draw the first layer again in a call that no configuration reaches; this is left out.
-//! * The port behind HGP's rows draws labels but the newest class (`label_range`), asks all rows of a fixed head
+//! * The port behind HGP's rows draws no labels of the newest class (`label_range`), uses all rows of a fixed head
 //!   (`answer_rows`), clips the student's gradients, and has 30 calls of 80 steps on 16 images.
 //!
-//! Networks without batch norms have no moments to agree with: a transformer trains, but its generator knows less.
+//! Networks without batch norms have no moments to match: a transformer trains, but its generator has less to learn
+//! from.
 
 mod config;
 mod memory;
@@ -63,7 +65,7 @@ impl AveragingMethod for TargetMethod {
 
     /// Returns FedAvg's parts with the previous model and images.
     ///
-    /// Where images are replayed all rows seen train.
+    /// Clients that replay images train all rows seen.
     fn parts(&self) -> Parts<'_, (), TargetMemory> {
         if !self.replays() {
             return self.fedavg.base();
@@ -87,7 +89,7 @@ impl LocalUpdate<()> for TargetMethod {
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let first = first_of(pack)?;
-        // Images came one by one; a replay shuffles them, so that their order does not matter.
+        // The download has images without their batches; a replay shuffles them, so their order does not matter.
         let sizes = (1, u32::MAX, self.synthetic_batch);
         let draws = (self.joint_batch, first.key);
         let images = OldModelReplay::received((first.download, context.ctx), sizes, draws)?;
@@ -109,7 +111,7 @@ impl LocalUpdate<()> for TargetMethod {
         training.in_context(&ctx).train(pack)
     }
 
-    /// Returns the work of a client: training on its own and on generated images, and answers of the old model.
+    /// Returns the passes of training on own samples and generated images, and of the old model's outputs.
     fn work(&self, load: &Workload<'_>) -> f64 {
         if load.participant.view.task.index() == 0 {
             return load.passes();
@@ -148,7 +150,7 @@ impl DownloadExtras<TargetMemory> for TargetMethod {
 }
 
 impl ServerUpdate<TargetMemory> for TargetMethod {
-    /// Generates images for the classes seen; after the last task there is no one to send them to.
+    /// Generates images for the classes seen, except after the last task, when no client would get them.
     fn end_task(
         &self,
         memory: &mut TargetMemory,
@@ -177,7 +179,7 @@ impl ServerUpdate<TargetMemory> for TargetMethod {
         saved_images(saved, request)
     }
 
-    /// Returns the work of the generation of images, in the last round of every task but the last.
+    /// Returns the work of generating images, which counts in the last round of every task but the last.
     fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
         let last_round = round.round_in_phase + 1 == round.rounds_in_phase;
         if !last_round || round.stage.task.index() + 1 >= model.tasks {

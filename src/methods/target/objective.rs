@@ -4,8 +4,8 @@
 //! CE(new scores(x), y) + kd KD(x~)
 //! KD   - mean sum over old rows of softmax(old / 2) log softmax(new / 2)
 //! ```
-//! Own samples and generated images pass the network one after the other, so that batch norms see two batches, unless they
-//! are one (`joint_batch`).
+//! Own samples and generated images pass the network one after the other, so that batch norms see two batches, unless
+//! `joint_batch` makes them one.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::methods::averaging::{Objective, TrainingStep};
 use crate::methods::image_synthesis::{OldModelReplay, old_rows_distilled};
 use crate::model::ops;
 
-/// The loss of a client in a task after the first.
+/// Loss of a client in a task after the first.
 pub(super) struct TargetObjective {
     pub images: OldModelReplay,
     /// Head rows of the task.
@@ -39,9 +39,9 @@ impl Objective for TargetObjective {
     }
 }
 
-/// Returns the cross-entropy over the task's rows and the weighted distillation of older ones.
+/// Returns the cross-entropy over the task's rows plus the weighted distillation of older rows.
 ///
-/// Both the student and the teacher give logits of generated images.
+/// The second pair holds logits of generated images, of the student and of the teacher.
 fn loss(
     (logits, labels): (&Tensor, &[u32]),
     (student, teacher): (&Tensor, &Tensor),

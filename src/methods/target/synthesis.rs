@@ -4,7 +4,7 @@
 //! each call   draw noise z and labels y; a copy G' of the generator G; Adam on G' and z
 //!   step      x~ = G'(z); u = (crop and flip of x~ - mean) / deviation, as samples are normalized
 //!             s norms(u) + l CE(scores(u), y) + v adversarial(u)
-//!   end       G goes a step of another Adam along the gradients of G'; keep the x~ of the lowest loss as bytes;
+//!   end       G takes a step of another Adam by the gradients of G'; keep the x~ of the lowest loss as bytes;
 //!             train the student on all images kept
 //! ```
 
@@ -25,11 +25,11 @@ use crate::numerics::distributions::{below, fill_normal};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ModelFacts, RunContext};
 
-/// Decay of the first moment of Adam.
+/// Decay of Adam's first moment, for the generator and its copies.
 const BETA: f64 = 0.5;
-/// Factor of the way to the copy, where it stands for a gradient.
+/// Factor on the difference of generator and copy that replaces a gradient in `MetaStep::Reptile`.
 const REPTILE: f32 = 67.0;
-/// Units of keys, by which draws of a call differ.
+/// Units of stream keys that separate the draws of a call.
 const GENERATOR: u32 = 1;
 const STUDENT: u32 = 2;
 const LABELS: u32 = 3;
@@ -38,13 +38,13 @@ const NOISE: u32 = 5;
 /// Momentum and weight decay of the student.
 const STUDENT_SGD: (f64, f64) = (0.9, 1e-4);
 
-/// Labels of a call: each drawn among the classes.
+/// Draws the labels of a call, uniformly and independently among the classes.
 fn drawn_labels(classes: usize, batch: usize, key: StreamKey) -> Vec<u32> {
     let mut rng = key.rng();
     (0..batch).map(|_| below(&mut rng, classes.max(1) as u64) as u32).collect()
 }
 
-/// A copy of the generator in a call, its noise, and what the model sees.
+/// Copy of the generator in a call, with its noise and the normalization of its images.
 struct GeneratorCopy<'a> {
     images: ImageGenerator,
     noise: Var,
@@ -53,14 +53,14 @@ struct GeneratorCopy<'a> {
 }
 
 impl GeneratorCopy<'_> {
-    /// Returns generated images, and what the model sees of them at these windows.
+    /// Returns generated images, and the normalized windows of them that the model sees.
     fn forward(&self, windows: &[CropWindow]) -> Result<(Tensor, Tensor), ModelError> {
         let images = self.images.images(&self.noise)?;
         let seen = self.norm.normalized(&self.crop.apply(&images, windows)?)?;
         Ok((images, seen))
     }
 
-    /// Returns Adam over all of it; the noise has its own rate.
+    /// Returns Adam over the copy and its noise, which has its own learning rate.
     fn optimizer(&self, rate: f64, noise_rate: f64) -> Optimizer {
         let mut variables = self.images.vars();
         let mut factors = vec![1.0; variables.len()];
@@ -80,13 +80,13 @@ fn adam(learning_rate: f64) -> OptimizerConfig {
 struct GeneratorAnswers<'a> {
     /// Scores `(b, K)`.
     scores: &'a Tensor,
-    /// Inputs of batch norms.
+    /// Inputs of batch norms, whose moments are compared with the running ones.
     norms: &'a [NormInput],
     /// Scores of the student, where it takes part.
     student: Option<&'a Tensor>,
 }
 
-/// Returns the terms of the generator's loss before their weights: labels, norms, adversarial.
+/// Returns the terms of the generator's loss before weighting: labels, norms, adversarial.
 fn terms(
     seen: &GeneratorAnswers<'_>,
     labels: &[u32],
@@ -102,10 +102,10 @@ fn terms(
     Ok([own, norms, student])
 }
 
-/// Gradients of the copy that the generator follows.
+/// Gradient of the generator at the end of a call, collected from its copy.
 struct MetaGradient {
     kind: MetaStep,
-    /// Sums by variable.
+    /// Sums of the copy's gradients, by variable.
     sums: Vec<Vec<f32>>,
 }
 
@@ -132,7 +132,7 @@ impl MetaGradient {
         Ok(())
     }
 
-    /// Returns what stands for the gradient of the generator as the call ends.
+    /// Returns the gradient of the generator: the sum of the copy's, or the scaled difference from the copy.
     fn finish(mut self, own: &[Var], copy: &[Var]) -> candle_core::Result<Vec<Vec<f32>>> {
         if self.kind == MetaStep::Reptile {
             for (sum, (own, copy)) in self.sums.iter_mut().zip(own.iter().zip(copy)) {
@@ -145,20 +145,20 @@ impl MetaGradient {
     }
 }
 
-/// Generation of a task's images.
+/// Generation of images at the end of a task.
 pub(super) struct TargetSynthesis<'a> {
     pub method: &'a TargetMethod,
     pub model: &'a ModelFacts,
     pub ctx: &'a RunContext,
-    /// Address of all draws.
+    /// Stream key of all draws.
     pub key: StreamKey,
 }
 
-/// Models that answer for the images of a call.
+/// Models that score the images of a call.
 struct Answering<'a> {
     teacher: &'a Classifier,
     student: Option<Classifier>,
-    /// Number of head rows that answer.
+    /// Number of head rows whose scores are used.
     rows: usize,
     /// Number of classes of which images are generated.
     classes: usize,
@@ -171,10 +171,10 @@ impl Answering<'_> {
 }
 
 impl TargetSynthesis<'_> {
-    /// Returns the images for a model of these parameters that has seen this number of classes.
+    /// Generates the images for a model with parameters `theta` that has seen `seen` classes.
     ///
     /// # Errors
-    /// A loss that is not finite, and what the network reports.
+    /// When a loss is not finite, or a pass of a network fails.
     pub fn run(&self, theta: &ParameterSet, seen: usize) -> Result<ImagePool, LearningError> {
         let TargetSynthesis { method, model, ctx, key } = *self;
         let settings = &method.synthesis;
@@ -232,7 +232,9 @@ impl TargetSynthesis<'_> {
         Ok(Var::from_tensor(&Tensor::from_vec(values, shape, &ctx.device)?)?)
     }
 
-    /// Makes a call: returns the images of its lowest loss, and what the generator learns from it.
+    /// Trains a copy of the generator for one call.
+    ///
+    /// Returns its images `(batch, c, h, w)` at the lowest loss, and the gradient of the generator.
     fn call(
         &self,
         (call, work): (u32, &CountedWork<'_>),
@@ -279,7 +281,7 @@ impl TargetSynthesis<'_> {
         Ok((best.map(|(_, images)| images).ok_or_else(none)?, gradient))
     }
 
-    /// Trains the student on all images kept; its momentum goes on from call to call.
+    /// Trains the student on all images kept; its optimizer state continues from call to call.
     fn teach(
         &self,
         teacher: (&Classifier, usize),

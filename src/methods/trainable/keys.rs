@@ -1,4 +1,4 @@
-//! Keys of [`Trainable`](super::Trainable) that a method has, and defaults that follow its source.
+//! Keys of [`Trainable`](super::Trainable) that a method offers, with defaults of its source.
 
 use crate::methods::HeadForm;
 use crate::methods::averaging::{ClientWeighting, OldLogits};
@@ -7,11 +7,11 @@ use crate::scenario::reader::{Param, Readable, TableReader};
 /// Setting that a scenario may choose, or that the method fixes.
 #[derive(Clone, Copy, Debug)]
 pub enum Setting<T> {
-    /// A key.
+    /// Key of the `[method]` table.
     Key {
-        /// Value where the key is not written.
+        /// Value if the key is not given.
         default: T,
-        /// Origin of the default.
+        /// Source of the default.
         source: Option<&'static str>,
     },
     /// No key: the method always has this value.
@@ -19,7 +19,7 @@ pub enum Setting<T> {
 }
 
 impl<T: Readable + Clone> Setting<T> {
-    /// Reads the key of this name, if it is one.
+    /// Reads the setting from a table; a fixed value reads no key.
     pub fn read(self, table: &mut TableReader<'_>, name: &'static str, doc: &'static str) -> T {
         let (param, source) = match self {
             Setting::Fixed(value) => return value,
@@ -32,21 +32,21 @@ impl<T: Readable + Clone> Setting<T> {
     }
 }
 
-/// Keys that a method on FedAvg has of those of [`Trainable`](super::Trainable), where methods differ.
+/// Keys of [`Trainable`](super::Trainable) that differ between the methods that build on FedAvg.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrainableKeys {
-    /// `client_weighting`.
+    /// Setting `client_weighting`: weight of a client in the mean.
     pub client_weighting: Setting<ClientWeighting>,
-    /// `old_logits`.
+    /// Setting `old_logits`: use of the logits of earlier tasks in the loss.
     pub old_logits: Setting<OldLogits>,
-    /// `head_form`.
+    /// Setting `head_form`: rows of the head in messages.
     pub head_form: Setting<HeadForm>,
     /// True if `batch_norm` and `dropout` are keys.
     pub module: bool,
 }
 
 impl TrainableKeys {
-    /// FedAvg's: all of them.
+    /// FedAvg's keys: all of them.
     pub const FEDAVG: TrainableKeys = TrainableKeys {
         client_weighting: Setting::Key {
             default: ClientWeighting::BySamples,

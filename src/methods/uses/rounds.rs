@@ -1,6 +1,6 @@
-//! Checks of settings on rounds that do not exist, and of robust means over too few uploads.
+//! Checks of settings for rounds that do not exist, and of robust means over too few uploads.
 //!
-//! Of so few uploads a robust mean is the plain one.
+//! Over very few uploads a robust mean equals the plain one.
 
 use super::Uses;
 use crate::numerics::share::share_of;
@@ -10,7 +10,7 @@ use crate::scenario::{
 };
 
 impl Uses {
-    /// Returns the keys of a scenario that wait for something that its rounds never reach.
+    /// Returns the keys of a scenario without effect in its rounds, or with too few uploads for it.
     pub(super) fn unreached(&self, scenario: &Scenario) -> Vec<Ignored> {
         let mut ignored = Vec::new();
         ignored.extend(self.plain_mean(scenario));
@@ -53,9 +53,9 @@ impl Uses {
         asked * scenario.federation.dummy_clients.count as usize
     }
 
-    /// A robust mean that is the plain one, or nearly, because a round has so few uploads.
+    /// Returns the aggregation rule if too few uploads make it the plain mean, or nearly.
     fn plain_mean(&self, scenario: &Scenario) -> Option<Ignored> {
-        // Late uploads join those of a round, and their number is unknown.
+        // Late uploads join those of a round, and their number is not known.
         if scenario.round.aggregates_late() && scenario.round.close != Close::Buffer {
             return None;
         }
@@ -81,11 +81,11 @@ impl Uses {
             ),
             _ => return None,
         };
-        // Written or not, `trim_fraction` belongs to the rule.
+        // The aggregation rule is always written, `trim_fraction` may be a default.
         Some(Ignored::new("federation.aggregation", message))
     }
 
-    /// Returns the schedules of the learning rate that never come to change it.
+    /// Returns the schedules of the learning rate that never change it.
     fn schedules(&self, scenario: &Scenario) -> Vec<Ignored> {
         let (client, longest) = (&scenario.client, self.longest());
         let mut ignored = Vec::new();
@@ -131,7 +131,7 @@ impl Uses {
         ignored
     }
 
-    /// Returns the faults of rounds behind the last.
+    /// Returns the faults that refer to rounds after the last one.
     fn late_faults(&self, scenario: &Scenario) -> Option<Ignored> {
         let all = self.all_rounds();
         let late = scenario.faults.iter().flat_map(|fault| &fault.rounds);
@@ -147,7 +147,7 @@ impl Uses {
     }
 }
 
-/// Returns the fewest uploads of which a trimmed mean leaves out any.
+/// Returns the smallest number of uploads of which a trimmed mean leaves out any.
 fn least_trimmed(trim: f64) -> usize {
     let about = (1.0 / trim).floor().min(1e9) as usize;
     let mut from = about.saturating_sub(1)..=about.saturating_add(2);

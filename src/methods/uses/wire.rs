@@ -1,8 +1,8 @@
-//! Settings of `[wire]` that affect the messages of a method, derived from its layouts.
+//! Settings of `[wire]` that affect the messages of a method, derived from their specifications.
 //!
 //! Lossy codecs change `f32` tensors of learned kinds and nothing else; statistics, counts, stored data and assets
-//! travel as they are. A method whose uploads are statistics has the same bytes and values under every codec, and that
-//! is said.
+//! travel unchanged. A method whose uploads are statistics has the same bytes and values under every codec, and a
+//! warning says so.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::quantity::TaskId;
 use crate::scenario::{AssetCache, Codec, Direction, DirectionSection, Ignored, Scenario};
 use crate::wire::{Dtype, Kind};
 
-/// Contents of a method's messages, over every phase of its first two tasks.
+/// Contents of a method's messages, in all phases of its first two tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
-    /// Contents for clients and for the server.
+    /// Contents of downloads and of uploads.
     directions: [MessageContents; 2],
     layouts: Vec<MessageSpec>,
 }
@@ -26,13 +26,13 @@ pub struct Carried {
 /// Contents of the messages of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct MessageContents {
-    /// Kinds that a codec touches.
+    /// Kinds that codecs change.
     coded: BTreeSet<Kind>,
-    /// Kinds of real numbers that travel as they are.
+    /// Kinds of real numbers that codecs leave unchanged.
     plain: BTreeSet<Kind>,
-    /// Kinds of whole numbers, which do so, too.
+    /// Kinds of integers, which codecs leave unchanged.
     whole: BTreeSet<Kind>,
-    /// Names of assets, which do so, too.
+    /// Names of assets, which codecs leave unchanged.
     assets: BTreeSet<&'static str>,
 }
 
@@ -62,7 +62,7 @@ impl MessageContents {
 }
 
 impl Carried {
-    /// Reads the messages of a method for a model of these facts.
+    /// Collects the contents of a method's messages for a model.
     pub fn of(method: &dyn Method, facts: &ModelFacts) -> Carried {
         let mut carried = Carried { directions: Default::default(), layouts: Vec::new() };
         let rows = (facts.classes / facts.tasks.max(1)).max(1);
@@ -121,8 +121,9 @@ impl Carried {
         words.map(sentence).collect()
     }
 
-    /// Returns the keys of `[wire]` that do not affect all messages of a method. `build` returns the contents for a
-    /// form of messages.
+    /// Returns the keys of `[wire]` that do not affect all messages of a method.
+    ///
+    /// `build` returns the contents for a form of messages.
     pub(in crate::methods) fn ignored(
         scenario: &Scenario,
         build: impl Fn(WireForm) -> Carried,
@@ -148,7 +149,7 @@ impl Carried {
     }
 }
 
-/// Returns the limits of the codecs of one direction.
+/// Returns the codec keys of one direction that have no or only partial effect.
 fn codecs(
     name: &str,
     direction: Direction,
@@ -201,12 +202,12 @@ fn codecs(
     ignored
 }
 
-/// Returns the kinds in the order of reports.
+/// Returns the names of kinds in a sentence, in the order of reports.
 fn kinds(kinds: &BTreeSet<Kind>) -> String {
     joined(&kinds.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>())
 }
 
-/// Returns `a, b and c`.
+/// Returns words as a list in a sentence: `a, b and c`.
 fn joined(words: &[String]) -> String {
     match words {
         [] => String::new(),

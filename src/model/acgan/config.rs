@@ -1,4 +1,4 @@
-//! The dimensions of a pair of networks, the shapes of their parameters, and their cost.
+//! Dimensions of a pair of networks, the shapes of their parameters, and their cost.
 
 use clap::ValueEnum;
 
@@ -14,20 +14,20 @@ pub enum GanForm {
     Mnist,
 }
 
-/// The dimensions of an [`AcGan`](super::AcGan); the default is that of CIFAR-10.
+/// Dimensions of an [`AcGan`](super::AcGan). The default is that for CIFAR-10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcGanConfig {
     /// Form of both networks.
     pub form: GanForm,
-    /// Width of the noise, more than there are classes.
+    /// Width of the noise; must be larger than the number of classes.
     pub noise: usize,
     /// Number of classes.
     pub classes: usize,
     /// Color channels of an image.
     pub channels: usize,
-    /// Pixels of both sides of an image.
+    /// Image height and width in pixels.
     pub image: usize,
-    /// Divisor of the channels of all hidden layers.
+    /// Divisor of the number of channels in all hidden layers.
     pub divisor: usize,
 }
 
@@ -44,7 +44,7 @@ impl Default for AcGanConfig {
     }
 }
 
-/// A convolution, transposed or not.
+/// Convolution, transposed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GanLayer {
     pub inputs: usize,
@@ -57,7 +57,7 @@ pub(super) struct GanLayer {
 }
 
 impl AcGanConfig {
-    /// Names of the linear layers of a discriminator.
+    /// Names of the discriminator's two linear heads.
     pub(super) const REAL: &'static str = "discriminator.real";
     pub(super) const CLASSES: &'static str = "discriminator.classes";
 
@@ -65,12 +65,12 @@ impl AcGanConfig {
         channels.div_ceil(self.divisor.max(1))
     }
 
-    /// Pixels of both sides of the first image of a generator.
+    /// Returns height and width of the generator's first image.
     pub(super) fn start(&self) -> usize {
         self.image.div_ceil(8).max(1)
     }
 
-    /// Returns the numbers of the generator's linear layer: channels, and pixels of both sides.
+    /// Returns the shape of the linear layer's output: channels, and height and width.
     pub(super) fn linear(&self) -> (usize, usize) {
         match self.form {
             GanForm::Cifar => (self.width(384), 1),
@@ -99,7 +99,7 @@ impl AcGanConfig {
         let (inputs, outputs) = (widths[3], self.channels);
         match self.form {
             GanForm::Cifar => {
-                // Of one pixel it makes the first image.
+                // From a single pixel it makes the first image.
                 let opening = GanLayer { kernel: self.start(), stride: 1, padding: 0, ..layers[0] };
                 layers[0] = opening;
                 layers.push(GanLayer { inputs, outputs, has_norm: false, ..double });
@@ -140,7 +140,7 @@ impl AcGanConfig {
         widths.iter().enumerate().map(layer).collect()
     }
 
-    /// Returns the sides of the outputs of the discriminator's convolutions.
+    /// Returns height and width of the outputs of the discriminator's convolutions.
     fn discriminator_sides(&self) -> Vec<usize> {
         let mut side = self.image;
         let next = |layer: GanLayer| {
@@ -215,19 +215,19 @@ impl AcGanConfig {
         shapes
     }
 
-    /// Returns the multiplications of a generator's forward pass of one image.
+    /// Returns the number of multiplications for one image in the generator.
     pub fn generator_multiplications(&self) -> f64 {
         let (channels, mut side) = self.linear();
         let mut count = self.noise * channels * side * side;
         for layer in self.generator_layers() {
-            // Every pixel of the input is multiplied with the whole window.
+            // Every input pixel is multiplied with the whole kernel.
             count += side * side * layer.inputs * layer.outputs * layer.kernel * layer.kernel;
             side = (side - 1) * layer.stride + layer.kernel - 2 * layer.padding;
         }
         count as f64
     }
 
-    /// Returns the multiplications of a discriminator's forward pass of one image.
+    /// Returns the number of multiplications for one image in the discriminator.
     pub fn discriminator_multiplications(&self) -> f64 {
         let layers = self.discriminator_layers().into_iter().zip(self.discriminator_sides());
         let convolutions = layers.map(|(layer, side)| {

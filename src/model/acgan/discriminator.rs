@@ -1,4 +1,4 @@
-//! The discriminator: convolutions below two heads, one for real or generated, one for classes.
+//! Discriminator of an AC-GAN: convolutions below two heads, one for real or generated, one for classes.
 
 use candle_core::{Device, Tensor, Var};
 
@@ -12,7 +12,7 @@ use crate::model::{Dropout, GanForm, MaskPlace, ModelError};
 
 /// A discriminator, frozen or over variables.
 ///
-/// Over variables it normalizes by the moments of its batch and moves the running ones.
+/// Over variables it normalizes by the moments of its batch and updates the running ones.
 #[derive(Clone, Debug)]
 pub struct AcDiscriminator {
     config: AcGanConfig,
@@ -23,7 +23,7 @@ pub struct AcDiscriminator {
     running: RunningMoments,
 }
 
-/// Answer of a discriminator to a batch.
+/// Output of a discriminator for a batch.
 #[derive(Clone, Debug)]
 pub struct GanAnswer {
     /// Features below both heads, `(b, d)`.
@@ -34,25 +34,25 @@ pub struct GanAnswer {
     pub classes: Tensor,
 }
 
-/// Dropout of a pass in training; every pass of a step draws its masks.
+/// Dropout of a training pass. Every pass of a step draws its own masks.
 #[derive(Clone, Copy, Debug)]
 pub struct GanDropout {
     /// Fraction of zeros, below 1.
     pub rate: f64,
-    /// Place at which the masks of the step are drawn.
+    /// Place in the random streams at which the masks of the step are drawn.
     pub place: MaskPlace,
     /// Number of the pass in its step.
     pub pass: usize,
 }
 
-/// Masks of one pass; more than a discriminator has layers.
+/// Masks per pass: more than a discriminator has layers.
 const MASKS: usize = 8;
 
 impl AcDiscriminator {
     /// Returns a discriminator with these parameters that normalizes by running moments.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or of another shape.
     pub fn frozen(
         config: AcGanConfig,
         set: &ParameterSet,
@@ -94,19 +94,19 @@ impl AcDiscriminator {
         self.variables.iter().map(|(_, var)| var.clone()).collect()
     }
 
-    /// Returns variables and running moments as they are now.
+    /// Returns the current variables and running moments.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let mut set = ParameterSet::snapshot(&self.variables)?;
         self.running.record(&mut set)?;
         Ok(set)
     }
 
-    /// Returns the discriminator as it is now, for gradients of its input alone.
+    /// Returns a copy whose parameters are constants, for gradients of its input alone.
     ///
-    /// Running moments stay shared.
+    /// It shares the running moments.
     pub fn detached(&self) -> AcDiscriminator {
         let layer = |(layer, weights, norm): &(GanLayer, GanWeights, Option<Norm>)| {
             (*layer, weights.detached(), norm.as_ref().map(detached))
@@ -121,18 +121,18 @@ impl AcDiscriminator {
         }
     }
 
-    /// Answers to images `(b, channels, image, image)` without dropout.
+    /// Returns the outputs for images `(b, channels, image, image)`, without dropout.
     ///
     /// # Errors
-    /// Images of another size.
+    /// Returns an error if the images have another size.
     pub fn answer(&self, images: &Tensor) -> Result<GanAnswer, ModelError> {
         self.forward(images, None)
     }
 
-    /// Answers to images in a pass of training.
+    /// Returns the outputs for images in a training pass, with dropout.
     ///
     /// # Errors
-    /// Images of another size.
+    /// Returns an error if the images have another size.
     pub fn forward(
         &self,
         images: &Tensor,
@@ -144,7 +144,7 @@ impl AcDiscriminator {
             GanForm::Cifar => 0.2,
             GanForm::Mnist => 0.01,
         };
-        // Networks of the small form have no dropout.
+        // The small form has no dropout.
         let dropout = dropout.filter(|one| one.rate > 0.0 && self.config.form == GanForm::Cifar);
         for (number, (layer, weights, norm)) in self.layers.iter().enumerate() {
             let GanLayer { stride, padding, .. } = *layer;
@@ -158,7 +158,7 @@ impl AcDiscriminator {
                 x = dropout.apply(&x, pass * MASKS + number, &SampleGroups::one(samples))?;
             }
         }
-        // Features by channel, as the release has them.
+        // Features are ordered by channel, as in the release.
         let features = x.permute((0, 3, 1, 2))?.contiguous()?.flatten_from(1)?;
         let head = |head: &GanWeights| ops::linear(&features, &head.weight, head.bias.as_ref());
         let (real, classes) = (head(&self.real)?.squeeze(1)?, head(&self.classes)?);
@@ -198,7 +198,7 @@ mod tests {
     fn gradients_are_finite_differences() -> Result<(), ModelError> {
         for form in [GanForm::Cifar, GanForm::Mnist] {
             let config = small(form);
-            // GanWeights of ordinary size, so that gradients are.
+            // Larger weights than the initial ones, so that gradients are not tiny.
             let drawn = |(name, shape): (String, Vec<usize>)| {
                 let fan: usize = shape.iter().skip(1).product();
                 let values =

@@ -1,4 +1,4 @@
-//! The generator: a linear layer and transposed convolutions.
+//! Generator of an AC-GAN: a linear layer and transposed convolutions.
 
 use candle_core::{Device, Tensor, Var};
 
@@ -12,7 +12,7 @@ use crate::model::parameters::{ParameterSet, Variables};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// A generator, frozen or over variables; it normalizes by the moments of its batch.
+/// Generator, frozen or over variables. It always normalizes by the moments of its batch.
 #[derive(Clone, Debug)]
 pub struct AcGenerator {
     config: AcGanConfig,
@@ -23,10 +23,11 @@ pub struct AcGenerator {
 }
 
 impl AcGanConfig {
-    /// Draws noise `(labels, noise)` of standard normals, the first of which are the labels' one-hot rows.
+    /// Draws noise `(labels, noise)`: one-hot labels in the first columns, standard normals in the others.
     ///
     /// # Errors
-    /// A label beyond the classes, noise that is no wider than there are classes, or a device without room.
+    /// Returns an error if a label is beyond the classes, the noise is no wider than there are classes, or the device
+    /// has no room.
     pub fn noise_of(
         &self,
         labels: &[u32],
@@ -53,7 +54,7 @@ impl AcGenerator {
     /// Returns a generator with these parameters that does not train.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or of another shape.
     pub fn frozen(
         config: AcGanConfig,
         set: &ParameterSet,
@@ -95,15 +96,15 @@ impl AcGenerator {
         self.variables.iter().map(|(_, var)| var.clone()).collect()
     }
 
-    /// Noise `(b, noise)` to images `(b, channels, image, image)` of values from -1 to 1.
+    /// Returns images `(b, channels, image, image)` with values from -1 to 1 for noise `(b, noise)`.
     ///
     /// # Errors
-    /// When the noise has another width.
+    /// Returns an error if the noise has another width.
     pub fn images(&self, noise: &Tensor) -> Result<Tensor, ModelError> {
         let (channels, side) = self.config.linear();
         let wide = ops::linear(noise, &self.linear.weight, self.linear.bias.as_ref())?;
         let planes = wide.reshape((noise.dim(0)?, channels, side, side))?;
-        // Channels last from here on, as the convolutions want them.
+        // Channels last from here on, as the convolutions need them.
         let mut x = planes.permute((0, 2, 3, 1))?.contiguous()?;
         if let Some(norm) = &self.first {
             x = norm.forward(&x, None, true)?;
@@ -164,7 +165,7 @@ mod tests {
     fn gradients_are_finite_differences() -> Result<(), ModelError> {
         for form in [GanForm::Cifar, GanForm::Mnist] {
             let config = small(form);
-            // GanWeights of ordinary size: behind norms small ones turn by little steps.
+            // Larger weights than the initial ones: below norms, small weights change strongly with little steps.
             let drawn = |(name, shape): (String, Vec<usize>)| {
                 let fan: usize = shape.iter().skip(1).product();
                 let scale = if shape.len() == 1 { 1.0 } else { 1.5 / (fan as f32).sqrt() };

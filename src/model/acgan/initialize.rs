@@ -1,19 +1,19 @@
-//! Random start values, drawn from named streams.
+//! Random initial values, drawn from named streams.
 
 use super::{AcGanConfig, GanForm};
 use crate::model::parameters::{Parameter, ParameterSet};
 use crate::numerics::distributions::{fill_normal, uniform};
 use crate::numerics::streams::StreamKey;
 
-/// Deviation of weights, and of scales of batch norms in [`GanForm::Cifar`].
+/// Standard deviation of weights, and of batch-norm scales in [`GanForm::Cifar`].
 const DEVIATION: f32 = 0.02;
 
 impl AcGanConfig {
-    /// Returns start values as FedCIL's release has them.
+    /// Returns initial values as in FedCIL's release.
     ///
-    /// GanWeights of convolutions are normal with a deviation of 0.02. In the form for CIFAR so are scales of norms, around 1,
-    /// and linear layers start as PyTorch's do; in that for MNIST weights of linear layers are normal, too, and all biases 0.
-    /// Every parameter has its own stream, keyed by its name.
+    /// Weights of convolutions are normal with a standard deviation of 0.02. In the form for CIFAR, scales of norms are
+    /// too, around 1, and linear layers are initialized as in PyTorch; in the form for MNIST, weights of linear layers
+    /// are normal, too, and all biases 0. Every parameter has its own stream, keyed by its name.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
         let start = |(name, shape): (String, Vec<usize>)| {
             let values = self.start_values(&name, &shape, key.named(&name));

@@ -9,7 +9,7 @@ use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments
 use crate::model::parameters::{ParameterSet, Variables};
 use crate::model::{ModelError, is_buffer};
 
-/// Weight of a layer, and its bias if it has one.
+/// Weight of a layer, and its bias if any.
 #[derive(Clone, Debug)]
 pub(super) struct GanWeights {
     pub weight: Tensor,
@@ -17,13 +17,13 @@ pub(super) struct GanWeights {
 }
 
 impl GanWeights {
-    /// Returns the layer as constants.
+    /// Returns the layer with constant weights.
     pub fn detached(&self) -> GanWeights {
         let bias = self.bias.as_ref().map(Tensor::detach);
         GanWeights { weight: self.weight.detach(), bias }
     }
 
-    /// Adds the bias to every pixel, as a norm by moments 0 and 1: its gradient is added up over blocks.
+    /// Adds the bias to every pixel, as a norm with moments 0 and 1. So its gradient is summed over blocks of pixels.
     pub fn biased(&self, x: Tensor) -> Result<Tensor> {
         let Some(bias) = &self.bias else { return Ok(x) };
         let (zeros, ones) = (bias.detach().zeros_like()?, bias.detach().ones_like()?);
@@ -33,18 +33,18 @@ impl GanWeights {
     }
 }
 
-/// Returns a norm whose affine is constant, which moves the same running moments.
+/// Returns a norm with constant scale and shift that updates the same running moments.
 pub(super) fn detached(norm: &Norm) -> Norm {
     Norm { weight: norm.weight.detach(), bias: norm.bias.detach(), ..norm.clone() }
 }
 
-/// Networks in the making.
+/// Parts of a network under construction.
 pub(super) struct GanParts<'a> {
     pub set: &'a ParameterSet,
     pub device: &'a Device,
     pub trains: bool,
     pub variables: Variables,
-    /// Running moments by the name of the norm.
+    /// Running moments of all norms so far.
     pub running: RunningMoments,
 }
 
@@ -81,7 +81,7 @@ impl<'a> GanParts<'a> {
         Ok(GanWeights { weight, bias })
     }
 
-    /// A norm that always uses the moments of its batch.
+    /// Adds a norm that always uses the moments of its batch.
     pub fn batch_norm(&mut self, name: &str) -> std::result::Result<Norm, ModelError> {
         let GanWeights { weight, bias } = self.weights(name, true)?;
         let bias = bias.map_or_else(|| weight.zeros_like(), Ok)?;
@@ -90,7 +90,7 @@ impl<'a> GanParts<'a> {
         Ok(Norm { weight, bias, running, trains: true, eps: NORM_EPS })
     }
 
-    /// A norm that uses running moments where it does not train.
+    /// Adds a norm that uses running moments unless it trains.
     pub fn running_norm(&mut self, name: &str) -> std::result::Result<Norm, ModelError> {
         let norm = Norm { trains: self.trains, ..self.batch_norm(name)? };
         let running = RunningMoments::of_norm(name, |name| self.tensor(name))?;

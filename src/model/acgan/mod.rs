@@ -9,9 +9,9 @@
 //! discriminator  Cifar: [conv -> BN but in the first -> LeakyReLU -> dropout] x 6 -> real or generated, and classes
 //!                Mnist: [conv -> LeakyReLU] x 3 -> real or generated, and classes
 //! ```
-//! A generator always normalizes by the moments of its batch, so that it has no running ones; a discriminator does in
-//! training. Images have values from -1 to 1. Both halve or double an image three times; a generator's image is cut
-//! where the side is no multiple of 8.
+//! A generator always normalizes by the moments of its batch, and so has no running ones; a discriminator does so in
+//! training only. Images have values from -1 to 1. The networks halve or double an image three times; a generator's
+//! image is cropped if its side is no multiple of 8.
 //!
 //! ```
 //! use candle_core::Device;

@@ -9,25 +9,25 @@ use crate::model::parameters::ParameterSet;
 /// Prefix of the names of a generator's parameters.
 pub const GENERATOR: &str = "generator.";
 
-/// Returns true if a parameter of an AC-GAN is its generator's.
+/// Returns true if a parameter of an AC-GAN belongs to its generator.
 pub fn of_generator(name: &str) -> bool {
     name.starts_with(GENERATOR)
 }
 
-/// A generator and a discriminator, both frozen or both over variables.
+/// Generator and discriminator, both frozen or both over variables.
 #[derive(Clone, Debug)]
 pub struct AcGan {
-    /// Noise to images.
+    /// Network from noise to images.
     pub generator: AcGenerator,
-    /// Images to classes, and to real or generated.
+    /// Network from images to classes, and to real or generated.
     pub discriminator: AcDiscriminator,
 }
 
 impl AcGan {
-    /// Returns the pair with these parameters that does not train.
+    /// Returns a frozen pair with these parameters.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or has another shape.
     pub fn frozen(
         config: AcGanConfig,
         set: &ParameterSet,
@@ -39,7 +39,7 @@ impl AcGan {
     /// Returns the pair over new variables.
     ///
     /// # Errors
-    /// As [`frozen`](AcGan::frozen).
+    /// Fails as [`frozen`](AcGan::frozen) does.
     pub fn trainable(
         config: AcGanConfig,
         set: &ParameterSet,
@@ -60,10 +60,10 @@ impl AcGan {
         })
     }
 
-    /// Returns the parameters that train, and running moments, as they are now.
+    /// Returns the current values of parameters that train, and running moments.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let generator = ParameterSet::snapshot(self.generator.variables())?;
         Ok(self.discriminator.parameters()?.merge(&generator))

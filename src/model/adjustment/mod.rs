@@ -1,5 +1,5 @@
-//! A small network between frozen features and the rows of a head: FedHAF's feature adjustment module and the
-//! hidden layer of its head, for that method and for baselines on the same networks.
+//! Networks between frozen features and a head: FedHAF's feature adjustment module and its head's hidden layer. FedHAF
+//! and baselines on the same networks use them.
 
 mod network;
 mod shape;

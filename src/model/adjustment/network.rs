@@ -1,8 +1,8 @@
-//! The networks below the rows of a head: the module `g` and the head's hidden layer, each frozen or in training.
+//! Networks below the rows of a head: the module `g` and the head's hidden layer, each frozen or training.
 //!
-//! A part that trains takes the moments of the batch, moves its running statistics and drops entries; one that is
-//! frozen evaluates. So a stage that trains one part leaves every bit of the other, buffers included. A frozen part
-//! that teaches may be set to take the moments of the batch, too, as its student does.
+//! A part that trains uses the moments of the batch, updates its running statistics and applies dropout; a frozen part
+//! evaluates. So training one part changes no bit of the other, including buffers. A frozen part that teaches may be
+//! set to use the moments of the batch, too, as its student does.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::model::resnet::is_buffer;
 use crate::model::{Dropout, MaskPlace, ModelError, Norm, ParameterSet, Variables};
 use crate::scenario::reader::Choice;
 
-/// Flags of the networks that train.
+/// Flags for the networks that train.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trains {
     pub module: bool,
@@ -67,7 +67,7 @@ impl TeacherBatchNormMode {
     }
 }
 
-/// Flags of the networks that normalize by the moments of the batch.
+/// Flags for the networks that normalize by the moments of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByBatch {
     pub module: bool,
@@ -77,12 +77,12 @@ pub(crate) struct ByBatch {
 impl ByBatch {
     pub const NOTHING: ByBatch = ByBatch { module: false, head: false };
 
-    /// Returns the flags in training: a module by its setting, the norm of a head always.
+    /// Returns the flags in training: a module by its setting, the norm of a head always by the batch.
     pub fn training(trains: Trains, norms: BatchNormMode) -> ByBatch {
         ByBatch { module: trains.module && norms == BatchNormMode::Batch, head: trains.head }
     }
 
-    /// Returns the flags of a teacher whose student has these.
+    /// Returns the flags of a teacher whose student has these flags.
     pub fn taught_by(self, teacher: TeacherBatchNormMode) -> ByBatch {
         match teacher {
             TeacherBatchNormMode::Student => self,
@@ -90,13 +90,13 @@ impl ByBatch {
         }
     }
 
-    /// Returns true if any answer depends on its batch.
+    /// Returns true if any output depends on its batch.
     pub fn any(self) -> bool {
         self.module || self.head
     }
 }
 
-/// Dropout rate, and the place at which a step draws its masks.
+/// Dropout rate, and the place in the random streams of a step's masks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drops {
     pub rate: f64,
@@ -113,7 +113,7 @@ impl Drops {
     }
 }
 
-/// Masks of the head lie behind those of the module's layers.
+/// Number of the head's masks, after those of the module's layers.
 const HEAD_LAYER: usize = LAYERS.len();
 
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ impl AdjustmentLinear {
     }
 }
 
-/// A linear layer and its norm.
+/// Linear layer and its norm.
 #[derive(Clone, Debug)]
 struct LinearNorm {
     linear: AdjustmentLinear,
@@ -149,7 +149,7 @@ pub(crate) struct Adjustment {
     module: Option<Module>,
     hidden: LinearNorm,
     variables: Variables,
-    /// Running statistics by the name of their norm.
+    /// Running statistics of all norms.
     running: RunningMoments,
 }
 
@@ -159,10 +159,10 @@ impl Adjustment {
         set.get(&format!("{HIDDEN}.weight")).is_some()
     }
 
-    /// Returns the networks that `set` holds, over fresh variables where they train.
+    /// Returns the networks that `set` holds, over new variables if they train.
     ///
     /// # Errors
-    /// When a parameter is missing.
+    /// Returns an error if a parameter is missing.
     pub fn new(
         set: &ParameterSet,
         residual: Residual,
@@ -194,10 +194,10 @@ impl Adjustment {
         &self.variables
     }
 
-    /// `g`: frozen features `(b, d)` to adjusted ones `(b, 256)`.
+    /// Returns adjusted features `g`, `(b, 256)`, of frozen features `(b, d)`.
     ///
     /// # Errors
-    /// When the features do not fit.
+    /// Returns an error if the features do not fit.
     pub fn adjust(&self, features: &Tensor, drops: Option<Drops>) -> candle_core::Result<Tensor> {
         let Some(Module { layers, residual, shortcut }) = &self.module else {
             return Ok(features.clone());
@@ -220,10 +220,12 @@ impl Adjustment {
         layers[2].norm.forward(&layers[2].linear.forward(&second)?, residual_input.as_ref(), false)
     }
 
-    /// Applies the head's hidden layer: adjusted features `(b, 256)` to the input of its rows, `(b, 128)`.
+    /// Returns the input of the head's rows, `(b, 128)`, for adjusted features `(b, 256)`.
+    ///
+    /// This is the output of the head's hidden layer.
     ///
     /// # Errors
-    /// When the features do not fit.
+    /// Returns an error if the features do not fit.
     pub fn hidden(&self, adjusted: &Tensor, drops: Option<Drops>) -> candle_core::Result<Tensor> {
         let hidden = self.hidden.linear.forward(adjusted)?;
         let hidden = self.hidden.norm.forward(&hidden, None, true)?;
@@ -233,10 +235,10 @@ impl Adjustment {
         }
     }
 
-    /// Running statistics that moved, as they are now.
+    /// Returns the current values of running statistics that were updated.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
         let mut buffers = ParameterSet::new();
         self.running.record(&mut buffers)?;
@@ -244,7 +246,7 @@ impl Adjustment {
     }
 }
 
-/// Takes tensors out of a set, as variables where they train.
+/// Construction of layers from a set's tensors, as variables if they train.
 struct Builder<'a> {
     set: &'a ParameterSet,
     trains: Trains,
@@ -272,7 +274,7 @@ impl Builder<'_> {
         Ok(AdjustmentLinear { weight, bias: self.tensor(&format!("{name}.bias"))? })
     }
 
-    /// `batch` says whether its norm goes by the moments of the batch.
+    /// Returns a linear layer and its norm; `batch` is true if it normalizes by the moments of the batch.
     fn layer(&mut self, name: &str, norm: &str, batch: bool) -> Result<LinearNorm, ModelError> {
         let linear = self.linear(name)?;
         let running = RunningMoments::of_norm(norm, |name| self.tensor(name))?;

@@ -1,4 +1,4 @@
-//! The dimensions of FedHAF's two networks, and their start values (Table 6 of the paper).
+//! Dimensions of FedHAF's two networks, and their initial values (Table 6 of the paper).
 //!
 //! ```text
 //! module g   adjust.1  Linear(d, 512)    BN(512)  ReLU  dropout
@@ -6,8 +6,9 @@
 //!            adjust.3  Linear(512, 256)  BN(256)
 //! head h     head.hidden Linear(256, 128)  head.norm BN(128)  ReLU  dropout,  head Linear(128, C)
 //! ```
-//! The table prints `BN(1024)` and `BN(128)` in the module, which fit no layer, and a "residual add" that cannot
-//! be an identity around the whole: widths follow the layers, and the residual is a key.
+//! The table prints `BN(1024)` and `BN(128)` in the module, which fit no layer, and a "residual add" that cannot be an
+//! identity around the whole module. Here norms have the widths of their layers, and the residual is a key of the
+//! scenario.
 
 use clap::ValueEnum;
 
@@ -30,25 +31,25 @@ pub enum Residual {
     Whole,
 }
 
-/// The dimensions of module and head.
+/// Dimensions of module and head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkShape {
     /// Width of a frozen feature, `d`.
     pub features: usize,
-    /// Width of the module's first two layers; `None` without a module.
+    /// Dimensions of the module; `None` without one.
     pub module: Option<ModuleShape>,
     /// Width of the head's hidden layer.
     pub head_hidden: usize,
-    /// Rows of the head.
+    /// Number of head rows.
     pub classes: usize,
 }
 
-/// The dimensions of the module.
+/// Dimensions of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModuleShape {
     /// Width of its first two layers.
     pub hidden: usize,
-    /// Width of what it gives.
+    /// Width of the adjusted features.
     pub output: usize,
     /// Position of the residual connection.
     pub residual: Residual,
@@ -56,13 +57,13 @@ pub struct ModuleShape {
 
 /// Names of the module's layers, in order.
 pub(super) const LAYERS: [&str; 3] = ["adjust.1", "adjust.2", "adjust.3"];
-/// The module's projection around a layer or around all.
+/// Name of the projection around a layer or the whole module.
 pub(super) const SHORTCUT: &str = "adjust.shortcut";
-/// The head's first layer and its norm.
+/// Names of the head's hidden layer and its norm.
 pub(super) const HIDDEN: &str = "head.hidden";
 pub(super) const HEAD_NORM: &str = "head.norm";
 
-/// Returns true if a parameter of this name belongs to the module; all others are the head's.
+/// Returns true if a parameter belongs to the module; all others belong to the head.
 pub(crate) fn of_module(name: &str) -> bool {
     name.starts_with("adjust.")
 }
@@ -74,7 +75,7 @@ impl NetworkShape {
         NetworkShape { features, module: Some(module), head_hidden: 128, classes }
     }
 
-    /// Width of what enters the head.
+    /// Returns the width of the head's input.
     pub fn adjusted(&self) -> usize {
         self.module.map_or(self.features, |module| module.output)
     }
@@ -107,20 +108,21 @@ impl NetworkShape {
         shapes
     }
 
-    /// Scalars that train, of module and head together.
+    /// Returns the number of trainable values of module and head together.
     pub fn parameter_count(&self) -> usize {
         let shapes = self.shapes(self.classes);
         let trained = shapes.iter().filter(|(name, _)| !is_buffer(name));
         trained.map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Returns start values: weights from a normal of variance `2 / inputs` (He et al. 2015), biases 0, norms 1
-    /// and 0. Every tensor has its own stream, keyed by its name.
+    /// Returns initial values: weights normal with variance `2 / inputs` (He et al. 2015), biases 0, norms 1 and 0.
+    ///
+    /// Every tensor has its own stream, keyed by its name.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
         self.shapes(self.classes).into_iter().map(|shape| initial(shape, key)).collect()
     }
 
-    /// Returns the start values of everything but the head's rows.
+    /// Returns initial values of everything but the head's rows.
     pub fn initial_common(&self, key: StreamKey) -> ParameterSet {
         self.common().into_iter().map(|shape| initial(shape, key)).collect()
     }

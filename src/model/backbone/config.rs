@@ -3,22 +3,22 @@
 use super::super::deep_resnet::Depth;
 use super::super::{BertConfig, DeepResNetConfig, ModelError, ResNetConfig, VitConfig};
 
-/// Dimensions of a [`Backbone`](super::Backbone): all that is known of it before any weight is read.
+/// Dimensions of a [`Backbone`](super::Backbone), known before any weight is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BackboneConfig {
-    /// A vision transformer.
+    /// Vision transformer.
     Vit(VitConfig),
-    /// A residual network for small images.
+    /// Residual network for small images.
     ResNet(ResNetConfig),
     /// A deep residual network with pretrained weights, frozen only.
     DeepResNet(DeepResNetConfig),
-    /// An encoder of token sequences, frozen only.
+    /// Encoder of token sequences, frozen only.
     Bert(BertConfig),
-    /// The pixels as they are.
+    /// Unchanged pixels, without a network.
     Pixels(PixelShape),
 }
 
-/// The shape of the images a [`Backbone::Pixels`](super::Backbone::Pixels) passes on.
+/// Shape of the images of a [`Backbone::Pixels`](super::Backbone::Pixels).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PixelShape {
     /// Color channels.
@@ -28,7 +28,7 @@ pub struct PixelShape {
 }
 
 impl BackboneConfig {
-    /// Returns the word for it in a scenario.
+    /// Returns the value of `backbone.kind` in a scenario.
     pub fn kind(&self) -> &'static str {
         match self {
             BackboneConfig::Vit(_) => "vit",
@@ -42,7 +42,7 @@ impl BackboneConfig {
         }
     }
 
-    /// Width of a feature.
+    /// Returns the width of a feature.
     pub fn dim(&self) -> usize {
         match self {
             BackboneConfig::Vit(vit) => vit.dim,
@@ -53,7 +53,7 @@ impl BackboneConfig {
         }
     }
 
-    /// `[channels, height, width]` of the images it takes; of text `[1, 1, tokens]`.
+    /// Returns `[channels, height, width]` of its images; for text `[1, 1, tokens]`.
     pub fn input(&self) -> [usize; 3] {
         let (channels, image) = match self {
             BackboneConfig::Vit(vit) => (vit.channels, vit.image),
@@ -65,7 +65,7 @@ impl BackboneConfig {
         [channels, image, image]
     }
 
-    /// Returns the transformer, where it is one.
+    /// Returns the dimensions of the transformer, if it is one.
     pub fn vit(&self) -> Option<&VitConfig> {
         match self {
             BackboneConfig::Vit(vit) => Some(vit),
@@ -73,10 +73,10 @@ impl BackboneConfig {
         }
     }
 
-    /// Returns the transformer, or an error that `what` needs its blocks.
+    /// Returns the dimensions of the transformer, whose blocks `what` needs.
     ///
     /// # Errors
-    /// Where it is none, naming `what`.
+    /// Returns an error that names `what` if the backbone is no transformer.
     pub fn blocks_for(&self, what: &str) -> Result<&VitConfig, ModelError> {
         self.vit().ok_or_else(|| self.no_blocks_for(what))
     }
@@ -111,7 +111,7 @@ impl BackboneConfig {
         }
     }
 
-    /// Scalars in all parameters; buffers are not among them.
+    /// Returns the number of parameter values, without buffers.
     pub fn parameter_count(&self) -> usize {
         match self {
             BackboneConfig::Vit(vit) => vit.parameter_count(),

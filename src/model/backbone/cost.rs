@@ -1,13 +1,14 @@
-//! Cost of a forward pass in multiplications. It is the unit in which virtual time compares a server's own work with
-//! a client's passes.
+//! Cost of a forward pass in multiplications. Virtual time uses it to compare a server's own work with a client's
+//! passes.
 
 use super::BackboneConfig;
 use crate::model::resnet::StemShape;
 use crate::model::{DeepResNetConfig, ResNetConfig, VitConfig};
 
 impl BackboneConfig {
-    /// Returns the multiplications of products and convolutions in a forward pass of one sample. Norms, softmaxes and
-    /// activations are left out, as is a head. Of raw pixels none.
+    /// Returns the number of multiplications in matrix products and convolutions for one sample.
+    ///
+    /// Norms, softmaxes, activations and the head are left out. Raw pixels cost nothing.
     pub fn multiplications(&self) -> f64 {
         match self {
             BackboneConfig::Vit(vit) => patches(vit) + self.in_blocks(),
@@ -36,9 +37,9 @@ impl BackboneConfig {
         }
     }
 
-    /// Returns the multiplications of a block with this number of tokens.
+    /// Returns the cost of a block with this number of tokens.
     ///
-    /// There are none if the backbone is no transformer.
+    /// It is zero if the backbone is no transformer.
     pub fn block_cost(&self, tokens: usize) -> BlockCost {
         let (dim, hidden) = match self {
             BackboneConfig::Vit(vit) => (vit.dim, vit.mlp),
@@ -51,7 +52,7 @@ impl BackboneConfig {
         }
     }
 
-    /// Returns the multiplications that this number of further tokens adds to a block.
+    /// Returns the multiplications that `more` additional tokens add to a block.
     pub fn cost_of_more_tokens(&self, more: usize) -> f64 {
         let block = |tokens| self.block_cost(tokens).total();
         block(self.tokens() + more) - block(self.tokens())
@@ -62,12 +63,12 @@ impl BackboneConfig {
     }
 }
 
-/// Multiplications of one block of a transformer.
+/// Number of multiplications in one block of a transformer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockCost {
-    /// Products with weights: projections and perceptron.
+    /// Products with weights, in projections and perceptron.
     pub products: f64,
-    /// Products of tokens: scores and weighted values.
+    /// Products between tokens, in scores and weighted values.
     pub attention: f64,
 }
 
@@ -94,9 +95,9 @@ fn of_deep_resnet(network: &DeepResNetConfig) -> f64 {
     convolutions(network.parameter_shapes(), stem, stem.div_ceil(2), true)
 }
 
-/// Returns the cost of all convolutions, which are those weights that have four extents. The stem gives images of
-/// side `stem`, the first stage of side `first`, and every later one halves it, in its first block, by the first
-/// convolution or, of bottlenecks, by the second.
+/// Returns the cost of all convolutions, whose weights are those with four dimensions. The stem's output has side
+/// `stem`, that of the first stage `first`. Every later stage halves it in its first block, by the first convolution
+/// or, in bottlenecks, the second.
 fn convolutions(
     shapes: Vec<(String, Vec<usize>)>,
     stem: usize,

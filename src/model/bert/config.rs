@@ -1,37 +1,37 @@
-//! The dimensions of a BERT and the shapes of its parameters.
+//! Dimensions of a BERT and the shapes of its parameters.
 
 use crate::model::ModelError;
 pub use crate::scenario::BertPooling;
 
-/// The dimensions of a [`Bert`](super::Bert).
+/// Dimensions of a [`Bert`](super::Bert).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BertConfig {
-    /// Tokens it knows.
+    /// Number of tokens in the vocabulary.
     pub vocabulary: usize,
-    /// Width.
+    /// Width of a token.
     pub hidden: usize,
-    /// Number of layers, each of attention and a perceptron.
+    /// Number of layers, each with attention and a perceptron.
     pub layers: usize,
-    /// Attention heads; they divide the width.
+    /// Number of attention heads; must divide the width.
     pub heads: usize,
     /// Width of a layer's perceptron.
     pub intermediate: usize,
-    /// Longest sequence it has positions for.
+    /// Largest length of a sequence for which there are position embeddings.
     pub positions: usize,
-    /// Tokens of the sequences it is given.
+    /// Length of the input sequences, in tokens.
     pub length: usize,
-    /// Rule that makes a feature of the tokens' outputs.
+    /// Rule that turns the tokens' outputs into a feature.
     pub pooling: BertPooling,
 }
 
-/// Kinds of segments, of which one is used.
+/// Number of segment types, of which only the first is used.
 const TYPES: usize = 2;
 
 impl BertConfig {
-    /// The token that fills short sequences up.
+    /// Token that pads short sequences.
     pub const PADDING: u32 = 0;
 
-    /// Returns every parameter that features need: Hugging Face's name and shape, sorted by name.
+    /// Returns Hugging Face's name and the shape of every parameter that features need, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         let BertConfig { vocabulary, hidden, intermediate, positions, .. } = *self;
         let mut shapes = Vec::new();
@@ -65,15 +65,15 @@ impl BertConfig {
         shapes
     }
 
-    /// Scalars of all parameters.
+    /// Returns the number of values in all parameters.
     pub fn parameter_count(&self) -> usize {
         self.parameter_shapes().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Checks that there is a network of these dimensions that takes these sequences.
+    /// Checks that the dimensions fit together, and fit the input sequences.
     ///
     /// # Errors
-    /// What does not fit.
+    /// Returns an error that names the mismatch.
     pub fn validate(&self) -> Result<(), ModelError> {
         let refuse = |reason: String| Err(ModelError::Input { reason });
         let BertConfig {

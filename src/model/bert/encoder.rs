@@ -1,4 +1,4 @@
-//! The layers: embeddings, then attention and a perceptron in turn, each added to its input and normalized.
+//! Layers of a BERT: embeddings, then attention and a perceptron in turn, each added to its input and normalized.
 
 use candle_core::{Result, Tensor};
 
@@ -8,16 +8,16 @@ use crate::model::frozen_weights::FrozenWeights;
 use crate::model::ops::{self, Affine};
 use crate::model::{DeviceSpec, ModelError};
 
-/// Added to variances, as in every published BERT.
+/// Value added to variances, as in every published BERT.
 const EPS: f64 = 1e-12;
 
-/// The network of Devlin et al. (2019, section 3; Vaswani et al. 2017, section 3) up to its last hidden states.
+/// Encoder up to its last hidden states (Devlin et al. 2019, section 3; Vaswani et al. 2017, section 3).
 pub(super) struct Encoder {
     embeddings: Embeddings,
     layers: Vec<BertLayer>,
 }
 
-/// Tables of rows by which words, places and segments enter the network.
+/// Embedding tables of words, positions and segments.
 struct Embeddings {
     words: Tensor,
     positions: Tensor,
@@ -25,10 +25,10 @@ struct Embeddings {
     norm: Affine,
 }
 
-/// One of the layers.
+/// Attention and perceptron of one layer.
 struct BertLayer {
     heads: usize,
-    /// Queries, keys and values, one below the other.
+    /// Projections of queries, keys and values, stacked.
     packed: Affine,
     attended: Affine,
     attended_norm: Affine,
@@ -37,17 +37,17 @@ struct BertLayer {
     norm: Affine,
 }
 
-/// Weights by name, at a place.
+/// Weights by name, on a device.
 struct Named<'a> {
     weights: &'a FrozenWeights,
     place: &'a DeviceSpec,
 }
 
 impl Encoder {
-    /// Places the weights of a network of these dimensions.
+    /// Moves the weights of a network of these dimensions to a device.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn new(
         config: &BertConfig,
         weights: &FrozenWeights,
@@ -82,7 +82,7 @@ impl Encoder {
     /// Computes the last hidden state of every token, `(tokens, d)`.
     ///
     /// # Errors
-    /// When a word, place or segment is not in its table.
+    /// Returns an error if a word, position or segment is not in its table.
     pub fn hidden_states(&self, sequences: &Sequences) -> Result<Tensor> {
         let mut x = self.embeddings.of(sequences)?;
         for layer in &self.layers {
@@ -93,7 +93,7 @@ impl Encoder {
 }
 
 impl Embeddings {
-    /// Looks the tokens up and adds up what they are, `(tokens, d)`.
+    /// Returns the sum of the tokens' embeddings, `(tokens, d)`.
     fn of(&self, sequences: &Sequences) -> Result<Tensor> {
         let rows = |table: &Tensor, places: &[u32]| {
             table.index_select(&Tensor::new(places, table.device())?, 0)
@@ -106,7 +106,7 @@ impl Embeddings {
 }
 
 impl BertLayer {
-    /// `x` `(tokens, d)` to the same shape.
+    /// Applies the layer to `x` `(tokens, d)`.
     fn forward(&self, x: &Tensor, sequences: &Sequences) -> Result<Tensor> {
         let attended = self.attended.linear(&self.attention(x, sequences)?, None)?;
         let x = self.attended_norm.norm(&(attended + x)?, EPS)?;
@@ -114,7 +114,7 @@ impl BertLayer {
         self.norm.norm(&(self.narrowed.linear(&hidden, None)? + x)?, EPS)
     }
 
-    /// Sums of values that every token attends to in its sequence, `(tokens, d)`.
+    /// Returns the weighted values that every token gets from its sequence, `(tokens, d)`.
     fn attention(&self, x: &Tensor, sequences: &Sequences) -> Result<Tensor> {
         let packed = self.packed.linear(x, None)?;
         let width = packed.dim(1)?;
@@ -144,7 +144,7 @@ impl Named<'_> {
     }
 }
 
-/// Puts layers of the same inputs one below the other.
+/// Stacks layers with the same inputs to one.
 fn stacked(layers: &[Affine; 3]) -> Result<Affine> {
     let of = |part: fn(&Affine) -> &Tensor| Tensor::cat(&layers.each_ref().map(part), 0);
     let precision = layers[0].precision;

@@ -1,12 +1,14 @@
-//! Random start values, drawn from named streams.
+//! Random initial values, drawn from named streams.
 
 use super::{Bert, BertConfig};
 use crate::model::parameters::{Parameter, ParameterSet};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// Standard deviation of the embeddings. Wider than the 0.02 that a pretraining starts from: nothing is trained here,
-/// and features of different sequences have to lie apart.
+/// Standard deviation of the embeddings.
+///
+/// It is larger than the 0.02 with which pretraining starts: nothing is trained here, and features of different
+/// sequences must differ.
 const EMBEDDINGS: f32 = 0.5;
 
 impl Bert {

@@ -1,5 +1,6 @@
-//! BERT (Devlin et al. 2019) as a frozen encoder of token sequences, with Hugging Face's names: it is asked for features, and
-//! nothing in it trains.
+//! BERT (Devlin et al. 2019) as a frozen encoder of token sequences, with Hugging Face's parameter names.
+//!
+//! It only computes features; nothing in it trains.
 
 mod config;
 mod encoder;

@@ -1,4 +1,4 @@
-//! The network as others use it: weights in, tokens to features.
+//! Public interface of BERT: from weights and tokens to features.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::model::{DeviceSpec, ModelError, ops};
 use crate::weights::Network;
 
-/// A frozen BERT.
+/// Frozen BERT encoder.
 #[derive(Clone)]
 pub struct Bert {
     config: BertConfig,
@@ -30,21 +30,22 @@ impl fmt::Debug for Bert {
 }
 
 impl Bert {
-    /// Reads a file of weights in Hugging Face's names, with or without `bert.` before them. Pooler and heads are
-    /// passed over.
+    /// Reads a file of weights with Hugging Face's names, with or without the prefix `bert.`.
+    ///
+    /// Pooler and heads are skipped.
     ///
     /// # Errors
-    /// Named by file and tensor, see [`ModelError`].
+    /// Returns a [`ModelError`] that names file and tensor.
     pub fn load(source: &WeightsSource, config: BertConfig) -> Result<Bert, ModelError> {
         let opened = OpenWeights::open(source)?;
         let set = opened.parameters(Network::Bert, config.parameter_shapes())?;
         Bert::read(&source.name, config, &set)
     }
 
-    /// Returns a network with these parameters (entries it has no place for are ignored), on the CPU.
+    /// Returns a network with these parameters, on the CPU. Unused entries are ignored.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or has another shape.
     pub fn from_parameters(config: BertConfig, set: &ParameterSet) -> Result<Bert, ModelError> {
         Bert::read("parameter set", config, set)
     }
@@ -57,16 +58,16 @@ impl Bert {
         Ok(Bert { config, encoder, weights, place })
     }
 
-    /// Returns a copy at another place.
+    /// Returns a copy on another device.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn at(&self, place: &DeviceSpec) -> Result<Bert, ModelError> {
         let encoder = Arc::new(Encoder::new(&self.config, &self.weights, place)?);
         Ok(Bert { encoder, place: place.clone(), ..self.clone() })
     }
 
-    /// Returns the place at which the network computes. Between tokens and features it uses the type of the place.
+    /// Returns the device on which the network computes, with the type between tokens and features.
     pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
@@ -79,23 +80,23 @@ impl Bert {
     /// Copies all parameters.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         self.weights.parameters()
     }
 
-    /// Digest of all of them, computed once.
+    /// Returns the digest of all parameters, computed once.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
         self.weights.digest()
     }
 
-    /// `tokens` `(b, n)` to features `(b, d)`.
+    /// Returns features `(b, d)` of `tokens` `(b, n)`.
     ///
     /// # Errors
-    /// When the tokens do not fit.
+    /// Returns an error if the tokens do not fit.
     pub fn features(&self, tokens: &Tensor) -> Result<Tensor, ModelError> {
         if tokens.dtype() != DType::U32 || tokens.rank() != 2 {
             let reason = "a BERT reads text, and was given images; set `data.source = \"play\"`";
@@ -128,7 +129,7 @@ impl Bert {
 fn pooled(hidden: &Tensor, pooling: BertPooling) -> candle_core::Result<Tensor> {
     match pooling {
         BertPooling::Cls => hidden.narrow(0, 0, 1),
-        // The last token is the separator.
+        // The last token is the separator, so the one before it counts.
         BertPooling::Last => hidden.narrow(0, hidden.dim(0)?.saturating_sub(2), 1),
         BertPooling::Mean => ops::mean(hidden, 0)?.unsqueeze(0),
     }

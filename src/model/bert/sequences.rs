@@ -1,29 +1,31 @@
-//! The sequences of a batch without their padding.
+//! Sequences of a batch without their padding.
 
 use std::ops::Range;
 
 use super::BertConfig;
 
-/// Tokens of all sequences in one row, sequences of one length next to each other.
+/// Tokens of all sequences, concatenated, with sequences of equal length next to each other.
 ///
-/// Padding is left out rather than masked: no token attends to it, so the hidden states of the others are the same without
-/// it, and its own, which mean nothing, cost nothing.
+/// Padding is left out rather than masked: no token attends to it, so the hidden states of the others do not change,
+/// and its own states, which have no meaning, are not computed.
 pub(super) struct Sequences {
     /// Word of every token.
     pub words: Vec<u32>,
-    /// Place of every token in its sequence.
+    /// Position of every token in its sequence.
     pub positions: Vec<u32>,
     /// Segment of every token.
     pub segments: Vec<u32>,
-    /// Tokens of every sequence, in the order of the batch.
+    /// Range of every sequence's tokens, in the order of the batch.
     pub tokens: Vec<Range<usize>>,
-    /// Number and length of sequences of one length, in the order of the tokens.
+    /// Number of sequences and their length, for each length in the order of the tokens.
     pub runs: Vec<(usize, usize)>,
 }
 
 impl Sequences {
-    /// Drops the padding of `words`, a sequence each. `segments` are equally many, or `None` where all tokens are of
-    /// the first. A sequence of nothing but padding keeps its first token.
+    /// Removes the padding of `words`, which holds one sequence per entry.
+    ///
+    /// `segments` are equally many, or `None` if all tokens belong to the first. A sequence that is all padding keeps
+    /// its first token.
     pub fn new(words: &[Vec<u32>], segments: Option<&[Vec<u32>]>) -> Sequences {
         let kept: Vec<Vec<usize>> = words.iter().map(|words| kept(words)).collect();
         let mut order: Vec<usize> = (0..words.len()).collect();
@@ -52,7 +54,7 @@ impl Sequences {
     }
 }
 
-/// Places of the tokens that are no padding.
+/// Returns the positions of tokens that are not padding.
 fn kept(words: &[u32]) -> Vec<usize> {
     let filled = |place: &usize| words[*place] != BertConfig::PADDING;
     let places: Vec<usize> = (0..words.len()).filter(filled).collect();

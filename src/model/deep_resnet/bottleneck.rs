@@ -1,4 +1,4 @@
-//! The bottleneck block: three convolutions, and a shortcut around them.
+//! Bottleneck block: three convolutions, and a shortcut around them.
 
 use candle_core::{Result, Tensor};
 
@@ -6,13 +6,13 @@ use crate::model::frozen_weights::FrozenWeights;
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::{DeviceSpec, ModelError};
 
-/// Added to variances, as PyTorch's default.
+/// Value added to variances, as in PyTorch by default.
 const EPS: f64 = 1e-5;
 
-/// A convolution without bias, and the batch norm behind it with its running statistics.
+/// Convolution without bias, followed by a batch norm with running statistics.
 #[derive(Clone, Debug)]
 pub(super) struct FrozenConvNorm {
-    /// `(out, c, k, k)`; the window is padded by half of it.
+    /// Kernel `(out, c, k, k)`; the padding is half of its size.
     kernel: Tensor,
     weight: Tensor,
     bias: Tensor,
@@ -21,10 +21,10 @@ pub(super) struct FrozenConvNorm {
 }
 
 impl FrozenConvNorm {
-    /// Places the weights of two layers of these names.
+    /// Moves the weights of a convolution and a norm of these names to a device.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn new(
         (weights, place): (&FrozenWeights, &DeviceSpec),
         convolution: &str,
@@ -45,7 +45,7 @@ impl FrozenConvNorm {
         })
     }
 
-    /// `x` `(b, h, w, c)` to `(b, h', w', out)`, with the shortcut added, and rectified if asked to.
+    /// Returns `(b, h', w', out)` for `x` `(b, h, w, c)`. The shortcut is added, and the sum rectified if `rectify`.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let x = ops::conv2d(x, &self.kernel, self.stride, self.kernel.dim(3)? / 2)?;
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
@@ -53,18 +53,18 @@ impl FrozenConvNorm {
     }
 }
 
-/// Fewer channels, a window of three by three among them, and more channels again.
+/// Convolutions to fewer channels, of 3 x 3 among these, and to more channels again.
 #[derive(Clone, Debug)]
 pub(super) struct Bottleneck {
     pub first: FrozenConvNorm,
     pub second: FrozenConvNorm,
     pub third: FrozenConvNorm,
-    /// Present where the shortcut has to change size.
+    /// Convolution of a shortcut that changes its size.
     pub downsample: Option<FrozenConvNorm>,
 }
 
 impl Bottleneck {
-    /// `x` `(b, h, w, c)` to `(b, h', w', out)`.
+    /// Returns `(b, h', w', out)` for `x` `(b, h, w, c)`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let hidden = self.second.forward(&self.first.forward(x, None, true)?, None, true)?;
         match &self.downsample {

@@ -1,8 +1,8 @@
-//! The dimensions of a deep residual network and the shapes of its parameters.
+//! Dimensions of a deep residual network and the shapes of its parameters.
 
 /// Channels of the stem.
 const STEM: usize = 64;
-/// Channels between the first and the last convolution of a bottleneck, per stage.
+/// Channels inside a bottleneck, for each stage.
 const WIDTHS: [usize; 4] = [64, 128, 256, 512];
 /// Ratio of a bottleneck's output channels to its width.
 const EXPANSION: usize = 4;
@@ -17,7 +17,7 @@ pub enum Depth {
 }
 
 impl Depth {
-    /// Bottlenecks of every stage.
+    /// Returns the number of bottlenecks in every stage.
     pub fn blocks(self) -> [usize; 4] {
         match self {
             Depth::Fifty => [3, 4, 6, 3],
@@ -26,12 +26,12 @@ impl Depth {
     }
 }
 
-/// The dimensions of a [`DeepResNet`](super::DeepResNet).
+/// Dimensions of a [`DeepResNet`](super::DeepResNet).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeepResNetConfig {
     /// Depth of the network.
     pub depth: Depth,
-    /// Pixels of both sides of the image; the network itself takes any size.
+    /// Image height and width in pixels; the network itself takes any size.
     pub image: usize,
 }
 
@@ -41,7 +41,7 @@ impl DeepResNetConfig {
     /// Width of a feature.
     pub const DIM: usize = EXPANSION * WIDTHS[3];
 
-    /// Returns every parameter and running statistic: torchvision's name and shape, sorted by name.
+    /// Returns torchvision's name and the shape of every parameter and running statistic, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         let mut shapes = Vec::new();
         convolution("conv1", [STEM, Self::CHANNELS, 7, 7], &mut shapes);
@@ -68,7 +68,7 @@ impl DeepResNetConfig {
         shapes
     }
 
-    /// Scalars of all parameters; running statistics are not among them.
+    /// Returns the number of parameter values, without running statistics.
     pub fn parameter_count(&self) -> usize {
         let shapes = self.parameter_shapes();
         let counted = shapes.iter().filter(|(name, _)| !name.contains(".running_"));

@@ -1,5 +1,5 @@
-//! ResNet-50 and ResNet-152 (He et al. 2016) as frozen extractors: pretrained on ImageNet, with torchvision's
-//! names. Batch norms always use their running statistics, so it can be asked for features and nothing in it trains.
+//! ResNet-50 and ResNet-152 (He et al. 2016) as frozen extractors: pretrained on ImageNet, with torchvision's names.
+//! They only compute features: batch norms always use their running statistics, and nothing trains.
 
 mod bottleneck;
 mod config;

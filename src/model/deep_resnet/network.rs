@@ -1,4 +1,4 @@
-//! The network: stem, stages of bottlenecks, global average.
+//! Deep residual network: stem, stages of bottlenecks, global average.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::model::{DeviceSpec, ModelError, ops};
 use crate::weights::Network;
 
-/// A frozen residual network with torchvision's parameters.
+/// Frozen residual network with torchvision's parameters.
 #[derive(Clone, Debug)]
 pub struct DeepResNet {
     config: DeepResNetConfig,
@@ -22,21 +22,22 @@ pub struct DeepResNet {
 }
 
 impl DeepResNet {
-    /// Reads a file of weights in torchvision's names. Its classifier (`fc.*`) and counters of batches are passed
-    /// over.
+    /// Reads a file of weights with torchvision's names.
+    ///
+    /// Its classifier (`fc.*`) and counters of batches are skipped.
     ///
     /// # Errors
-    /// Named by file and tensor, see [`ModelError`].
+    /// Returns a [`ModelError`] that names file and tensor.
     pub fn load(source: &WeightsSource, config: DeepResNetConfig) -> Result<Self, ModelError> {
         let opened = OpenWeights::open(source)?;
         let set = opened.parameters(Network::ResNet, config.parameter_shapes())?;
         DeepResNet::read(&source.name, config, &set)
     }
 
-    /// Returns a network with these parameters (entries it has no place for are ignored), on the CPU.
+    /// Returns a network with these parameters, on the CPU. Unused entries are ignored.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or has another shape.
     pub fn from_parameters(
         config: DeepResNetConfig,
         set: &ParameterSet,
@@ -55,16 +56,16 @@ impl DeepResNet {
         Ok(DeepResNet { config, layers, weights, place })
     }
 
-    /// Returns a copy at another place.
+    /// Returns a copy on another device.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn at(&self, place: &DeviceSpec) -> Result<DeepResNet, ModelError> {
         let layers = Arc::new(Layers::new(self.config, &self.weights, place)?);
         Ok(DeepResNet { layers, place: place.clone(), ..self.clone() })
     }
 
-    /// Returns the place at which the network computes. Between pixels and features it uses the type of the place.
+    /// Returns the device on which the network computes, with the type between pixels and features.
     pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
@@ -77,37 +78,37 @@ impl DeepResNet {
     /// Copies all parameters and running statistics.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         self.weights.parameters()
     }
 
-    /// Digest of all of them, computed once.
+    /// Returns the digest of parameters and running statistics, computed once.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
         self.weights.digest()
     }
 
-    /// `pixels` `(b, 3, h, w)`, normalized, to globally averaged features `(b, 2048)`.
+    /// Returns globally averaged features `(b, 2048)` of normalized `pixels` `(b, 3, h, w)`.
     ///
     /// # Errors
-    /// When the pixels do not fit.
+    /// Returns an error if the pixels do not fit.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
         let (_, channels, _, _) = pixels.dims4()?;
         if channels != DeepResNetConfig::CHANNELS {
             let reason = format!("the network takes images of 3 channels, got {channels}");
             return Err(ModelError::Input { reason });
         }
-        // Channels last from here on, as the convolutions want them.
+        // Channels last from here on, as the convolutions need them.
         let x = pixels.to_dtype(self.place.compute)?.permute((0, 2, 3, 1))?.contiguous()?;
         let x = self.layers.forward(&x)?.to_dtype(DType::F32)?;
         Ok(ops::mean(&x.flatten(1, 2)?, 1)?)
     }
 }
 
-/// The convolutions, in the order of the network.
+/// Layers in the order of the network.
 #[derive(Debug)]
 struct Layers {
     stem: FrozenConvNorm,
@@ -142,7 +143,7 @@ impl Layers {
         Ok(Layers { stem: unit("conv1", "bn1", 2)?, blocks })
     }
 
-    /// Pixels `(b, h, w, 3)` to what the last stage sees, `(b, h / 32, w / 32, 2048)`.
+    /// Returns the last stage's output `(b, h / 32, w / 32, 2048)` for pixels `(b, h, w, 3)`.
     fn forward(&self, pixels: &Tensor) -> candle_core::Result<Tensor> {
         let stem = self.stem.forward(pixels, None, true)?;
         let start = ops::max_pool(&stem, 3, 2, 1)?;

@@ -1,33 +1,31 @@
-//! The dimensions of a generator, the shapes of its parameters, and its cost.
+//! Form of a generator: layers and output range.
 
 /// Form of a generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GeneratorForm {
-    /// MFCL's: convolutions with biases, norms behind them with an epsilon of 0.8, `tanh` and a last norm.
+    /// MFCL's form: convolutions with biases, norms with an epsilon of 0.8, and `tanh` and a norm at the end.
     #[default]
     Normalized,
-    /// TARGET's and LANDER's: only the last convolution has a bias, and a logistic function ends it.
-    ///
-    /// Pixels lie between 0 and 1.
+    /// Form of TARGET and LANDER: only the last convolution has a bias, and a logistic function is last.
     Logistic,
 }
 
-/// The dimensions of a [`ImageGenerator`](super::ImageGenerator); the default is MFCL's for CIFAR-100.
+/// Dimensions of an [`ImageGenerator`](super::ImageGenerator). The default is MFCL's for CIFAR-100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageGeneratorConfig {
     /// Width of the noise.
     pub latent: usize,
-    /// Channels of all layers but the last two.
+    /// Channels of all layers except the last two.
     pub width: usize,
-    /// Channels in front of the last convolution.
+    /// Channels of the last convolution's input.
     pub last: usize,
-    /// Number of times that the image is doubled.
+    /// Number of times that the image size is doubled.
     pub upsamplings: usize,
     /// Color channels of an image.
     pub channels: usize,
     /// Form of the layers and of the output.
     pub form: GeneratorForm,
-    /// Pixels of both sides of an image; if doubling does not give it, the image is cut.
+    /// Image height and width in pixels; a larger image is cropped to it.
     pub image: usize,
 }
 
@@ -46,24 +44,24 @@ impl Default for ImageGeneratorConfig {
 }
 
 impl ImageGeneratorConfig {
-    /// Pixels of both sides of what the linear layer gives.
+    /// Returns height and width of the linear layer's output.
     pub fn start(&self) -> usize {
         self.image.div_ceil(1 << self.upsamplings)
     }
 
-    /// Returns inputs and outputs of the convolutions behind upsamplings.
+    /// Returns input and output channels of the convolutions after upsampling.
     pub(super) fn convolutions(&self) -> Vec<(usize, usize)> {
         let last = self.upsamplings.saturating_sub(1);
         let outputs = |stage: usize| if stage == last { self.last } else { self.width };
         (0..self.upsamplings).map(|stage| (self.width, outputs(stage))).collect()
     }
 
-    /// Returns true if the convolution of this number, from 1, has a bias.
+    /// Returns true if convolution `convolution`, counted from 1, has a bias.
     pub(super) fn has_bias(&self, convolution: usize) -> bool {
         self.form == GeneratorForm::Normalized || convolution > self.upsamplings
     }
 
-    /// Channels in front of the last convolution.
+    /// Returns the channels of the last convolution's input.
     pub(super) fn before_last(&self) -> usize {
         if self.upsamplings == 0 { self.width } else { self.last }
     }
@@ -100,14 +98,14 @@ impl ImageGeneratorConfig {
         shapes
     }
 
-    /// Scalars that train; running moments are not among them.
+    /// Returns the number of trainable values, without running moments.
     pub fn parameter_count(&self) -> usize {
         let shapes = self.parameter_shapes();
         let trained = shapes.iter().filter(|(name, _)| !crate::model::is_buffer(name));
         trained.map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Returns the multiplications of a forward pass of one image.
+    /// Returns the number of multiplications for one image.
     pub fn multiplications(&self) -> f64 {
         let start = self.start();
         let side = |stage: usize| start << (stage + 1);

@@ -1,4 +1,4 @@
-//! Random start values, drawn from named streams.
+//! Random initial values, drawn from named streams.
 
 use super::{ImageGenerator, ImageGeneratorConfig};
 use crate::model::parameters::{Parameter, ParameterSet};
@@ -6,8 +6,8 @@ use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
 
 impl ImageGenerator {
-    /// Start values as PyTorch's modules have them: weights and biases uniform on `±1/sqrt(inputs)`, norms 1 and 0,
-    /// running means 0 and variances 1.
+    /// Returns initial values as in PyTorch: weights and biases uniform in `±1/sqrt(inputs)`, norms 1 and 0, running
+    /// means 0 and variances 1.
     ///
     /// Every parameter has its own stream, keyed by its name.
     pub fn initial_parameters(config: &ImageGeneratorConfig, key: StreamKey) -> ParameterSet {

@@ -1,4 +1,4 @@
-//! Inputs of LANDER's generator: embeddings of labels, normalized, through linear layers that are drawn again and again.
+//! Inputs of LANDER's generator: normalized label embeddings through repeatedly redrawn linear layers.
 
 use candle_core::{Device, Tensor, Var};
 
@@ -7,14 +7,14 @@ use crate::model::{ModelError, Variables, ops};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// A batch norm of label embeddings and a linear layer for every block of samples.
+/// Batch norm of label embeddings, and a linear layer for every block of samples.
 ///
 /// Samples `i block .. (i + 1) block` of a batch pass the `i`-th layer. The norm uses the moments of the batch.
 #[derive(Debug)]
 pub struct LabelNoise {
     norm: Norm,
     layers: Vec<(Var, Var)>,
-    /// Samples of a layer.
+    /// Number of samples per layer.
     block: usize,
     variables: Variables,
 }
@@ -25,12 +25,12 @@ impl LabelNoise {
         batch.div_ceil(block.max(1))
     }
 
-    /// Returns layers from embeddings of width `inputs` to `outputs`.
+    /// Returns layers from embeddings of width `inputs` to width `outputs`.
     ///
     /// They are zero until they are [drawn](LabelNoise::redraw).
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn new(
         (inputs, outputs): (usize, usize),
         (batch, block): (usize, usize),
@@ -59,10 +59,10 @@ impl LabelNoise {
 
     /// Draws the weights of all layers from a standard normal, and sets biases to zero.
     ///
-    /// Each layer has its own stream, by its name.
+    /// Each layer has its own stream, keyed by its name.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn redraw(&self, key: StreamKey) -> Result<(), ModelError> {
         for (layer, (weight, bias)) in self.layers.iter().enumerate() {
             let mut values = vec![0.0; weight.elem_count()];
@@ -78,10 +78,10 @@ impl LabelNoise {
         &self.variables
     }
 
-    /// Embeddings `(b, inputs)` to inputs of a generator, `(b, outputs)`.
+    /// Returns inputs `(b, outputs)` of a generator for embeddings `(b, inputs)`.
     ///
     /// # Errors
-    /// A batch for which there are too few layers.
+    /// Returns an error if the batch needs more layers than there are.
     pub fn forward(&self, embeddings: &Tensor) -> Result<Tensor, ModelError> {
         let batch = embeddings.dim(0)?;
         if batch > self.block * self.layers.len() {

@@ -1,4 +1,4 @@
-//! Convolutional generator of images, as MFCL has it.
+//! Convolutional generator of images, as in MFCL, TARGET and LANDER.
 //!
 //! Source: Fang et al., "Data-Free Adversarial Distillation", arXiv 1912.11006.
 //!
@@ -7,12 +7,12 @@
 //!   -> [x2 -> conv -> BN -> LeakyReLU] once per upsampling, the last to fewer channels
 //!   -> conv to the image's channels -> tanh -> BN without scale and shift
 //! ```
-//! The generators of TARGET and LANDER ([`GeneratorForm::Logistic`]) have no biases but in the last convolution, the usual
-//! epsilon, and a logistic function in place of `tanh` and norm; LANDER's inputs are [`LabelNoise`].
+//! The generators of TARGET and LANDER ([`GeneratorForm::Logistic`]) have a bias in the last convolution only, the
+//! usual epsilon, and a logistic function in place of `tanh` and norm; LANDER's inputs are [`LabelNoise`].
 //!
-//! Convolutions are 3 x 3 with a bias, upsampling repeats pixels. Batch norms behind convolutions have an epsilon of 0.8,
-//! which their authors once set by position. Over variables it trains: batch norms use the moments of the batch and move
-//! the running ones, by which a frozen generator normalizes.
+//! Convolutions are 3 x 3 with a bias, upsampling repeats pixels. Batch norms after convolutions have an epsilon of
+//! 0.8, which the authors passed by position, probably meant as the momentum. Over variables it trains: batch norms use
+//! the moments of the batch and update the running ones, by which a frozen generator normalizes.
 //!
 //! ```
 //! use fedcast::model::{ImageGenerator, ImageGeneratorConfig};

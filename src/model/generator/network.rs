@@ -1,4 +1,4 @@
-//! The network: a linear layer, upsamplings with convolutions, an image.
+//! Generator network: a linear layer, upsamplings with convolutions, an image.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::model::{ModelError, is_buffer};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// Epsilon of the norms behind convolutions.
+/// Epsilon of the norms after convolutions.
 const INNER_EPS: f64 = 0.8;
 /// Slope of the leaky rectifier below 0.
 const SLOPE: f32 = 0.2;
 
-/// A generator, frozen or over variables.
+/// Generator of images, frozen or over variables.
 #[derive(Debug)]
 pub struct ImageGenerator {
     config: ImageGeneratorConfig,
@@ -25,7 +25,7 @@ pub struct ImageGenerator {
     first: Norm,
     stages: Vec<(GeneratorLayer, Norm)>,
     last: GeneratorLayer,
-    /// Norm behind `tanh`; none where a logistic function ends the network.
+    /// Norm after `tanh`; `None` if a logistic function ends the network.
     output: Option<Norm>,
     variables: Variables,
     running: RunningMoments,
@@ -40,14 +40,15 @@ struct GeneratorLayer {
 }
 
 impl GeneratorLayer {
-    /// Convolves `x` `(b, h, w, c)` with windows of 3 x 3.
+    /// Convolves `x` `(b, h, w, c)` with a 3 x 3 kernel.
     fn convolve(&self, x: &Tensor) -> candle_core::Result<Tensor> {
         let x = ops::conv2d(x, &self.weight, 1, 1)?;
         self.bias.as_ref().map_or(Ok(x.clone()), |bias| add_bias(&x, bias))
     }
 }
 
-/// Adds a number to every channel of `x` `(.., c)`, as a norm by moments 0 and 1: its gradient is added up over blocks.
+/// Adds a bias per channel to `x` `(.., c)`, as a norm with moments 0 and 1. So its gradient is summed over blocks of
+/// pixels.
 fn add_bias(x: &Tensor, bias: &Tensor) -> candle_core::Result<Tensor> {
     let (zeros, ones) = (bias.detach().zeros_like()?, bias.detach().ones_like()?);
     let affine = ChannelAffine { weight: &ones, bias, eps: 0.0 };
@@ -59,7 +60,7 @@ impl ImageGenerator {
     /// Returns a generator with these parameters that normalizes by running moments.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or of another shape.
     pub fn frozen(
         config: ImageGeneratorConfig,
         set: &ParameterSet,
@@ -71,7 +72,7 @@ impl ImageGenerator {
     /// Returns the generator over new variables, which normalizes by the moments of its batches.
     ///
     /// # Errors
-    /// As [`frozen`](ImageGenerator::frozen).
+    /// Fails as [`frozen`](ImageGenerator::frozen) does.
     pub fn trainable(
         config: ImageGeneratorConfig,
         set: &ParameterSet,
@@ -148,10 +149,10 @@ impl ImageGenerator {
         self.variables.iter().map(|(_, var)| var.clone()).collect()
     }
 
-    /// Returns variables and running moments as they are now; for a frozen generator the latter alone.
+    /// Returns the current variables and running moments; for a frozen generator only the latter.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let mut set = ParameterSet::snapshot(&self.variables)?;
         self.running.record(&mut set)?;
@@ -161,25 +162,25 @@ impl ImageGenerator {
     /// Draws standard normal noise `(count, latent)`.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn latents(&self, count: usize, key: StreamKey) -> Result<Tensor, ModelError> {
         let mut values = vec![0.0; count * self.config.latent];
         fill_normal(&mut key.rng(), &mut values);
         Ok(Tensor::from_vec(values, (count, self.config.latent), &self.device)?)
     }
 
-    /// Noise `(b, latent)` to images `(b, channels, image, image)`.
+    /// Returns images `(b, channels, image, image)` for noise `(b, latent)`.
     ///
-    /// Values are about as normalized pixels are or, with a logistic function, from 0 to 1.
+    /// Values have about the range of normalized pixels or, with a logistic function, lie in `[0, 1]`.
     ///
     /// # Errors
-    /// When the noise has another width.
+    /// Returns an error if the noise has another width.
     pub fn images(&self, latents: &Tensor) -> Result<Tensor, ModelError> {
         let ImageGeneratorConfig { width, image, .. } = self.config;
         let start = self.config.start();
         let wide = ops::linear(latents, &self.linear.weight, self.linear.bias.as_ref())?;
         let planes = wide.reshape((latents.dim(0)?, width, start, start))?;
-        // Channels last from here on, as the convolutions want them.
+        // Channels last from here on, as the convolutions need them.
         let mut x =
             self.first.forward(&planes.permute((0, 2, 3, 1))?.contiguous()?, None, false)?;
         for (layer, norm) in &self.stages {
@@ -198,7 +199,7 @@ impl ImageGenerator {
     }
 }
 
-/// Layers in the making.
+/// Parts of a generator under construction.
 struct GeneratorParts<'a> {
     set: &'a ParameterSet,
     device: &'a Device,
@@ -226,7 +227,7 @@ impl GeneratorParts<'_> {
         Ok(GeneratorLayer { weight, bias })
     }
 
-    /// A norm; without scale and shift if a number of channels is given.
+    /// Adds a norm. It has no scale and shift if a number of channels is given.
     fn norm(&mut self, name: &str, eps: f64, bare: Option<usize>) -> Result<Norm, ModelError> {
         let (weight, bias) = match bare {
             Some(channels) => {

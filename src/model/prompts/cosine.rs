@@ -4,38 +4,39 @@ use candle_core::{Result, Tensor};
 
 use crate::model::ops;
 
-/// A norm below it counts as this.
+/// Lower bound of norms.
 const LEAST_NORM: f64 = 1e-12;
 
-/// Returns the root of a squared norm. The floor is inside, where the slope of the root is finite.
+/// Returns the square root of a squared norm. The lower bound is applied before the root, whose slope is then finite.
 fn norm(squared: &Tensor) -> Result<Tensor> {
     squared.maximum(LEAST_NORM * LEAST_NORM)?.sqrt()
 }
 
-/// `cos(q_i, k_j)` of queries `(b, d)` and keys `(n, d)`, `(b, n)`.
+/// Returns `cos(q_i, k_j)`, `(b, n)`, of queries `(b, d)` and keys `(n, d)`.
 ///
 /// # Errors
-/// When widths differ.
+/// Returns an error if the widths differ.
 pub fn cosines(queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
     ops::linear(&ops::unit_rows(queries)?, &ops::unit_rows(keys)?, None)
 }
 
-/// `cos(q_i * a_j, k_j)`, the product of query and attention taken entry by entry: queries `(b, d)`, keys
-/// and attention `(n, d)`, to `(b, n)` (CODA-Prompt, equation 5).
+/// Returns `cos(q_i * a_j, k_j)`, `(b, n)`, with an elementwise product of query and attention.
+///
+/// Queries are `(b, d)`, keys and attention `(n, d)` (CODA-Prompt, equation 5).
 ///
 /// # Errors
-/// When shapes differ.
+/// Returns an error if shapes differ.
 pub fn attended_cosines(queries: &Tensor, keys: &Tensor, attention: &Tensor) -> Result<Tensor> {
-    // q . (a k / |k|) over the root of q^2 . a^2: no tensor of b x n x d.
+    // Computed as q . (a k / |k|) over the root of q^2 . a^2, which needs no tensor of b x n x d.
     let products = ops::linear(queries, &(attention * ops::unit_rows(keys)?)?, None)?;
     let squares = ops::linear(&queries.sqr()?, &attention.sqr()?, None)?;
     products / norm(&squares)?
 }
 
-/// `sum_j w_ij p_j` of weights `(b, n)` and prompts `(n, L, d)`, `(b, L, d)`.
+/// Returns `sum_j w_ij p_j`, `(b, L, d)`, of weights `(b, n)` and prompts `(n, L, d)`.
 ///
 /// # Errors
-/// When there are not as many weights as prompts.
+/// Returns an error if there are not as many weights as prompts.
 pub fn weighted(weights: &Tensor, prompts: &Tensor) -> Result<Tensor> {
     let (count, length, dim) = prompts.dims3()?;
     let by_entry = prompts.reshape((count, length * dim))?.t()?.contiguous()?;

@@ -1,4 +1,4 @@
-//! The algebra of prompts that depend on a query: cosines, weighted sums, selections, orthogonality.
+//! Algebra of prompts that depend on a query: cosines, weighted sums, selections, orthogonality.
 //!
 //! A query is the feature `(d)` that the unprompted frozen transformer gives for an image; it carries
 //! no gradient. Everything here is a differentiable composition or works on plain numbers.

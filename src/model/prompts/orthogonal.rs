@@ -1,15 +1,15 @@
-//! Orthogonal rows: how they are made, and how far rows are from it.
+//! Orthogonal rows: their construction, and the deviation of rows from orthogonality.
 
 use candle_core::{Result, Tensor};
 
 use crate::model::ops;
 
-/// Returns unit rows that are orthogonal to `old` rows and to each other. They are made of `draws` by classical
-/// Gram-Schmidt: each draw loses its projections on every earlier row, with coefficients from the draw as it was. All
-/// rows have `width` values, one behind the other.
+/// Returns unit rows that are orthogonal to `old` rows and to each other. They are made from `draws` by classical
+/// Gram-Schmidt: each draw loses its projections on every earlier row, with coefficients from the original draw. All
+/// rows have `width` values and are concatenated.
 ///
-/// Exact against rows that are orthogonal to each other; trained rows are not any more, and new ones then
-/// keep a small part of them (as in CODA-Prompt's code). A draw of which nothing is left stays zero.
+/// The result is exact if the old rows are orthogonal to each other. Trained rows no longer are, and new rows then keep
+/// a small part of them, as in CODA-Prompt's code. A draw of which nothing is left becomes zero.
 pub fn gram_schmidt(old: &[f32], draws: &[f32], width: usize) -> Vec<f32> {
     let wide = |row: &[f32]| row.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
     let mut rows: Vec<Vec<f64>> = old.chunks_exact(width).map(wide).collect();
@@ -36,10 +36,10 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// `mean((U U^T - I)^2)` over the entries, of rows `U` `(n, ..)`, `[]`: zero where they are orthonormal.
+/// Returns `mean((U U^T - I)^2)` over the entries, `[]`, of rows `U` `(n, ..)`. It is zero if they are orthonormal.
 ///
 /// # Errors
-/// What the device reports.
+/// Returns an error if the device fails.
 pub fn orthogonality(rows: &Tensor) -> Result<Tensor> {
     let rows = rows.flatten_from(1)?;
     let gram = ops::linear(&rows, &rows, None)?;

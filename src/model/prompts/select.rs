@@ -1,18 +1,18 @@
-//! Choice of prompts by a query: made on the host, without gradient.
+//! Selection of prompts by a query, on the host and without gradient.
 
 use candle_core::{DType, Result, Tensor};
 
-/// Returns the `count` best columns of each row of similarities `(b, n)`, in falling order. Of equals the lower
-/// index.
+/// Returns the `count` best columns of each row of similarities `(b, n)`, in falling order. Of equals, the lower index
+/// comes first.
 ///
 /// # Errors
-/// What the device reports.
+/// Returns an error if the device fails.
 pub fn selection(similarities: &Tensor, count: usize) -> Result<Vec<Vec<u32>>> {
     let rows = similarities.detach().to_dtype(DType::F32)?.to_vec2::<f32>()?;
     Ok(rows.iter().map(|row| best(row, count)).collect())
 }
 
-/// Returns the indices of the `count` largest values, in falling order; of equals the lower index.
+/// Returns the indices of the `count` largest values, in falling order. Of equals, the lower index comes first.
 ///
 /// ```
 /// assert_eq!(fedcast::model::prompts::best(&[0.1, 0.5, -1.0, 0.5], 3), [1, 3, 0]);

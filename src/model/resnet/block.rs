@@ -1,24 +1,24 @@
-//! The basic residual block: two convolutions, and a shortcut around them.
+//! Basic residual block: two convolutions, and a shortcut around them.
 
 use candle_core::{Result, Tensor};
 
 use crate::model::norm::{Norm, NormInput};
 use crate::model::ops;
 
-/// Collected inputs of batch norms, where they are wanted.
+/// Collected inputs of batch norms, if they are requested.
 pub(super) type Taps<'a> = Option<&'a mut Vec<NormInput>>;
 
-/// A convolution and its batch norm.
+/// Convolution and its batch norm.
 #[derive(Clone, Debug)]
 pub(super) struct ConvNorm {
-    /// `(out, c, k, k)`; a window of 3 is padded by 1.
+    /// Weight `(out, c, k, k)`; a 3 x 3 kernel is padded by 1.
     pub weight: Tensor,
     pub norm: Norm,
     pub stride: usize,
 }
 
 impl ConvNorm {
-    /// `x` `(b, h, w, c)` to `(b, h', w', out)`.
+    /// Returns `(b, h', w', out)` for `x` `(b, h, w, c)`.
     pub fn forward(
         &self,
         x: &Tensor,
@@ -27,7 +27,7 @@ impl ConvNorm {
         taps: Taps<'_>,
     ) -> Result<Tensor> {
         let padding = self.weight.dim(3)? / 2;
-        // A tap sees the input of the norm, which the layers as one op do not show.
+        // The fused operation of both layers does not expose the norm's input, which a tap needs.
         if taps.is_none() && self.norm.trains {
             let layers = ops::ConvNormLayers {
                 weight: &self.weight,
@@ -52,12 +52,12 @@ impl ConvNorm {
 pub(super) struct ResidualBlock {
     pub first: ConvNorm,
     pub second: ConvNorm,
-    /// Convolution of a shortcut that has to change size.
+    /// Convolution of a shortcut that changes its size.
     pub downsample: Option<ConvNorm>,
 }
 
 impl ResidualBlock {
-    /// `x` `(b, h, w, c)` to `(b, h', w', out)`.
+    /// Returns `(b, h', w', out)` for `x` `(b, h, w, c)`.
     pub fn forward(&self, x: &Tensor, mut taps: Taps<'_>) -> Result<Tensor> {
         let hidden = self.first.forward(x, None, true, taps.as_deref_mut())?;
         let Some(unit) = &self.downsample else {

@@ -1,34 +1,34 @@
-//! The dimensions of a residual network and the shapes of its parameters.
+//! Dimensions of a residual network and the shapes of its parameters.
 
 use crate::model::ModelError;
 pub use crate::scenario::Stem;
 
-/// Residual stages: each but the first halves the image and doubles the channels.
+/// Number of residual stages. Each but the first halves the image and doubles the channels.
 pub(super) const STAGES: usize = 4;
 
-/// The dimensions of a [`ResNet`](super::ResNet); the default is ResNet-18 for 32 x 32 pixels.
+/// Dimensions of a [`ResNet`](super::ResNet). The default is ResNet-18 for 32 x 32 pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResNetConfig {
-    /// Pixels of both sides of the image; the network itself takes any size.
+    /// Image height and width in pixels; the network itself takes any size.
     pub image: usize,
     /// Color channels.
     pub channels: usize,
     /// Channels of the stem and the first stage; a feature has eight times as many.
     pub width: usize,
-    /// Blocks of every stage.
+    /// Number of blocks in every stage.
     pub blocks: [usize; STAGES],
-    /// Layers in front of the stages.
+    /// Layers before the stages.
     pub stem: Stem,
 }
 
-/// Sides and steps of a stem's windows.
+/// Kernel sizes and strides of a stem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::model) struct StemShape {
-    /// Side of the convolution.
+    /// Kernel size of the convolution.
     pub kernel: usize,
-    /// Its step.
+    /// Stride of the convolution.
     pub stride: usize,
-    /// Kernel, stride and padding of the maximum behind it.
+    /// Kernel size, stride and padding of the max pooling after it.
     pub pool: Option<[usize; 3]>,
 }
 
@@ -47,7 +47,7 @@ impl Default for ResNetConfig {
     }
 }
 
-/// A block's place and dimensions.
+/// Position and dimensions of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockShape {
     pub stage: usize,
@@ -58,24 +58,24 @@ pub(super) struct BlockShape {
 }
 
 impl BlockShape {
-    /// torchvision's name of the block, with a dot behind.
+    /// Returns torchvision's name of the block, followed by a dot.
     pub fn prefix(&self) -> String {
         format!("layer{}.{}.", self.stage + 1, self.block)
     }
 
-    /// Returns true if the shortcut needs its own convolution to fit.
+    /// Returns true if the shortcut needs a convolution to fit.
     pub fn reshapes(&self) -> bool {
         self.stride != 1 || self.inputs != self.outputs
     }
 }
 
 impl ResNetConfig {
-    /// Width of a feature.
+    /// Returns the width of a feature.
     pub fn dim(&self) -> usize {
         self.width << (STAGES - 1)
     }
 
-    /// Returns all blocks, from below.
+    /// Returns all blocks, from the input on.
     pub(super) fn block_shapes(&self) -> Vec<BlockShape> {
         let mut inputs = self.width;
         let mut shapes = Vec::new();
@@ -112,17 +112,17 @@ impl ResNetConfig {
         shapes
     }
 
-    /// Scalars that train; buffers are not among them.
+    /// Returns the number of trainable values, without buffers.
     pub fn parameter_count(&self) -> usize {
         let shapes = self.parameter_shapes();
         let trained = shapes.iter().filter(|(name, _)| !is_buffer(name));
         trained.map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Checks that there is a network of these dimensions.
+    /// Checks that all dimensions are positive.
     ///
     /// # Errors
-    /// When a dimension is zero.
+    /// Returns an error if a dimension is zero.
     pub fn validate(&self) -> Result<(), ModelError> {
         if [self.image, self.channels, self.width].contains(&0) || self.blocks.contains(&0) {
             let reason = format!("a residual network of {self:?} has a dimension of zero");
@@ -132,13 +132,15 @@ impl ResNetConfig {
     }
 }
 
-/// Returns true if a parameter of this name is a buffer. A buffer is state of a batch norm that travels and is
-/// averaged, but is no variable of an optimizer, of weight decay or of a proximal term.
+/// Returns true if a parameter of this name is a buffer.
+///
+/// A buffer is state of a batch norm that is sent and averaged, but that neither optimizer, weight decay nor a proximal
+/// term affects.
 pub fn is_buffer(name: &str) -> bool {
     [MEAN, VARIANCE, BATCHES].iter().any(|buffer| name.ends_with(buffer))
 }
 
-/// Ends of the names of the buffers of a batch norm.
+/// Suffixes of the buffers of a batch norm.
 pub(super) const MEAN: &str = ".running_mean";
 pub(super) const VARIANCE: &str = ".running_var";
 pub(super) const BATCHES: &str = ".num_batches_tracked";

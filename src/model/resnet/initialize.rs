@@ -1,4 +1,4 @@
-//! Random start values, drawn from named streams.
+//! Random initial values, drawn from named streams.
 
 use super::config::VARIANCE;
 use super::{ResNet, ResNetConfig};
@@ -7,10 +7,10 @@ use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
 impl ResNet {
-    /// Start values as torchvision's: convolutions from a normal of variance `2 / (out k k)` (He et al.
-    /// 2015, by fan out), batch norms 1 and 0, running means 0 and variances 1, no batch seen.
+    /// Returns initial values as in torchvision.
     ///
-    /// Every convolution has its own stream, keyed by its name.
+    /// Convolutions are normal with variance `2 / (out k k)` (He et al. 2015, by fan out), batch norms 1 and 0, running
+    /// means 0 and variances 1, with no batch counted. Every convolution has its own stream, keyed by its name.
     pub fn initial_parameters(config: &ResNetConfig, key: StreamKey) -> ParameterSet {
         let draw = |name: &str, shape: Vec<usize>| {
             let mut values = vec![0f32; shape.iter().product()];

@@ -1,5 +1,5 @@
-//! Residual networks that train from scratch (He et al. 2016, torchvision's names): a stem of 3 x 3 without
-//! max-pool for small images, or the paper's of 7 x 7 with one, four stages of basic blocks, global average.
+//! Residual networks that train from scratch (He et al. 2016, torchvision's names). They have a stem of 3 x 3 without
+//! max pooling for small images, or the paper's of 7 x 7 with it, four stages of basic blocks, and a global average.
 
 mod block;
 mod config;

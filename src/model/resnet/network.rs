@@ -1,4 +1,4 @@
-//! The network: stem, residual stages, global average.
+//! Residual network: stem, residual stages, global average.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -15,18 +15,18 @@ use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::model::{DeviceSpec, ModelError, ops};
 use crate::weights::Network;
 
-/// A residual network with torchvision's parameters, frozen or over variables.
+/// Residual network with torchvision's parameters, frozen or over variables.
 ///
 /// **Frozen, it evaluates**: batch norms use their running statistics. **Over variables, it trains**: batch norms use
-/// the moments of the batch, and every forward pass moves the running statistics, which [`ResNet::parameters`]
-/// returns in addition to the variables. They are buffers ([`is_buffer`](super::is_buffer)): no optimizer ever sees
-/// them. ([`ResNet::evaluating_at`] is over variables and evaluates.)
+/// the moments of the batch, and every forward pass updates the running statistics, which [`ResNet::parameters`]
+/// returns in addition to the variables. They are buffers ([`is_buffer`](super::is_buffer)), which no optimizer
+/// changes. ([`ResNet::evaluating_at`] is over variables but evaluates.)
 #[derive(Clone, Debug)]
 pub struct ResNet {
     config: ResNetConfig,
     stem: ConvNorm,
     blocks: Vec<ResidualBlock>,
-    /// All but the buffers by name; the fields above share their storage.
+    /// All tensors except buffers, by name; the fields above share their storage.
     named: BTreeMap<Arc<str>, Tensor>,
     /// Running statistics by the name of the layer.
     running: BTreeMap<Arc<str>, Arc<Mutex<Running>>>,
@@ -37,28 +37,28 @@ pub struct ResNet {
 }
 
 impl ResNet {
-    /// Reads a file of weights in torchvision's names; its classifier (`fc.*`) is passed over.
+    /// Reads a file of weights with torchvision's names. Its classifier (`fc.*`) is skipped.
     ///
     /// # Errors
-    /// Named by file and tensor, see [`ModelError`].
+    /// Returns a [`ModelError`] that names file and tensor.
     pub fn load(source: &WeightsSource, config: ResNetConfig) -> Result<ResNet, ModelError> {
         let opened = OpenWeights::open(source)?;
         let set = opened.parameters(Network::ResNet, config.parameter_shapes())?;
         ResNet::from_parameters(config, &set)
     }
 
-    /// Returns a frozen network with these parameters, on the CPU. Entries it has no place for are ignored.
+    /// Returns a frozen network with these parameters, on the CPU. Unused entries are ignored.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or has another shape.
     pub fn from_parameters(config: ResNetConfig, set: &ParameterSet) -> Result<Self, ModelError> {
         ResNet::frozen_at(config, set, &DeviceSpec::cpu())
     }
 
-    /// [`ResNet::from_parameters`] at another place.
+    /// Returns [`ResNet::from_parameters`] on another device.
     ///
     /// # Errors
-    /// As [`ResNet::from_parameters`], and when the device has no room.
+    /// Fails as [`ResNet::from_parameters`] does, and if the device has no room.
     pub fn frozen_at(
         config: ResNetConfig,
         set: &ParameterSet,
@@ -72,26 +72,26 @@ impl ResNet {
         ResNet::assemble(config, (named, false), &buffers, Variables::new(), place)
     }
 
-    /// Returns a frozen copy of this network at another place.
+    /// Returns a frozen copy of this network on another device.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn at(&self, place: &DeviceSpec) -> Result<ResNet, ModelError> {
         ResNet::frozen_at(self.config, &self.parameters()?, place)
     }
 
-    /// Returns the network over new variables: every parameter that is no buffer trains, on the CPU.
+    /// Returns the network over new variables on the CPU. Every parameter except buffers trains.
     ///
     /// # Errors
-    /// As [`ResNet::from_parameters`].
+    /// Fails as [`ResNet::from_parameters`] does.
     pub fn with_trainables(config: ResNetConfig, set: &ParameterSet) -> Result<Self, ModelError> {
         ResNet::trainable_at(config, set, &DeviceSpec::cpu())
     }
 
-    /// [`ResNet::with_trainables`] at another place; the variables are `f32` everywhere.
+    /// Returns [`ResNet::with_trainables`] on another device. Variables are always `f32`.
     ///
     /// # Errors
-    /// As [`ResNet::frozen_at`].
+    /// Fails as [`ResNet::frozen_at`] does.
     pub fn trainable_at(
         config: ResNetConfig,
         set: &ParameterSet,
@@ -100,11 +100,12 @@ impl ResNet {
         ResNet::over_variables(config, set, place, true)
     }
 
-    /// Returns a network over variables whose batch norms use and keep their running statistics. For
-    /// gradients of one sample at a time.
+    /// Returns a network over variables whose batch norms use running statistics and do not update them.
+    ///
+    /// It serves gradients of single samples.
     ///
     /// # Errors
-    /// As [`ResNet::frozen_at`].
+    /// Fails as [`ResNet::frozen_at`] does.
     pub fn evaluating_at(
         config: ResNetConfig,
         set: &ParameterSet,
@@ -125,7 +126,7 @@ impl ResNet {
         ResNet::assemble(config, (named, trains), &buffers, variables, place)
     }
 
-    /// Returns the parameters of this network among `set`, and its buffers.
+    /// Returns the parameters and buffers of this network in `set`.
     fn own(
         config: &ResNetConfig,
         set: &ParameterSet,
@@ -185,7 +186,7 @@ impl ResNet {
         Ok(ResNet { config, stem, blocks, named, running, variables, digest, place })
     }
 
-    /// Returns the place of its tensors. Between pixels and features it computes in the type of the place.
+    /// Returns the device of its tensors, with the type between pixels and features.
     pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
@@ -200,10 +201,10 @@ impl ResNet {
         &self.variables
     }
 
-    /// Copies all parameters and buffers as they are now.
+    /// Copies the current values of all parameters and buffers.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let mut set = self.buffers()?;
         for (name, tensor) in &self.named {
@@ -212,26 +213,26 @@ impl ResNet {
         Ok(set)
     }
 
-    /// Digest of parameters and buffers as they are now; computed once where they are frozen.
+    /// Returns the digest of the current parameters and buffers; computed once if they are frozen.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
         if let Some(known) = self.digest.get() {
             return Ok(*known);
         }
         let digest = self.parameters()?.digest();
         if self.variables.is_empty() {
-            // Another thread may have been faster; it found the same.
+            // If another thread was faster, its result is the same.
             let _ = self.digest.set(digest);
         }
         Ok(digest)
     }
 
-    /// Copies the buffers as they are now: running means, variances and numbers of batches.
+    /// Copies the current values of buffers: running means, variances and numbers of batches.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
         let mut set = ParameterSet::new();
         for (layer, running) in &self.running {
@@ -244,10 +245,10 @@ impl ResNet {
         Ok(set)
     }
 
-    /// `pixels` `(b, c, h, w)`, normalized, to globally averaged features `(b, 8 width)`.
+    /// Returns globally averaged features `(b, 8 width)` of normalized `pixels` `(b, c, h, w)`.
     ///
     /// # Errors
-    /// When the pixels do not fit.
+    /// Returns an error if the pixels do not fit.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
         self.pass(pixels, None)
     }
@@ -255,7 +256,7 @@ impl ResNet {
     /// Returns [`features`](ResNet::features), and the inputs of all batch norms in the order of the pass.
     ///
     /// # Errors
-    /// When the pixels do not fit.
+    /// Returns an error if the pixels do not fit.
     pub fn tapped_features(&self, pixels: &Tensor) -> Result<(Tensor, Vec<NormInput>), ModelError> {
         let mut inputs = Vec::with_capacity(self.running.len());
         let features = self.pass(pixels, Some(&mut inputs))?;
@@ -271,7 +272,7 @@ impl ResNet {
             );
             return Err(ModelError::Input { reason });
         }
-        // Channels last from here on, as the convolutions want them.
+        // Channels last from here on, as the convolutions need them.
         let mut x = pixels.to_dtype(self.place.compute)?.permute((0, 2, 3, 1))?.contiguous()?;
         x = self.stem.forward(&x, None, true, taps.as_deref_mut())?;
         if let Some([kernel, stride, padding]) = StemShape::of(self.config.stem).pool {

@@ -17,8 +17,9 @@ pub(super) struct TransformerBlock {
 }
 
 impl TransformerBlock {
-    /// `x` `(b, n, d)` to `(b, queries, d)`: every token is attended to, the first `queries`
-    /// go on. Of `adaptation` it takes what belongs to this `block`.
+    /// Returns `(b, queries, d)` for `x` `(b, n, d)`: all tokens are keys, the first `queries` are outputs.
+    ///
+    /// Of `adaptation` it uses the parts for this `block`.
     pub(super) fn forward(
         &self,
         x: &Tensor,
@@ -34,7 +35,7 @@ impl TransformerBlock {
         }
     }
 
-    /// Computes the first half.
+    /// Computes the attention half of the block.
     fn attention(
         &self,
         x: &Tensor,
@@ -44,7 +45,7 @@ impl TransformerBlock {
     ) -> Result<Tensor> {
         let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
         let (heads, members) = (config.heads, groups.filter(|_| !adaptation.per_sample));
-        // A tap sees the input of every layer, which the halves as one op do not show.
+        // The fused half does not expose the input of every layer, which a hook needs.
         if adaptation.hook.is_none() {
             let attended = Attended { heads, prefix, queries, members };
             if let Some(y) = self.attention_as_one(x, config, (adaptation, block), attended)? {
@@ -67,7 +68,7 @@ impl TransformerBlock {
         x + mixed
     }
 
-    /// Computes the first half as one op; `None` where it has to be computed layer by layer.
+    /// Computes the attention half as one operation; `None` if it has to be computed layer by layer.
     fn attention_as_one(
         &self,
         x: &Tensor,
@@ -88,7 +89,7 @@ impl TransformerBlock {
         ops::trained_attention(x, norm, eps, layers, attended, groups)
     }
 
-    /// Computes the second half as one op; `None` where it has to be computed layer by layer.
+    /// Computes the perceptron half as one operation; `None` if it has to be computed layer by layer.
     fn perceptron_as_one(
         &self,
         x: &Tensor,
@@ -109,7 +110,7 @@ impl TransformerBlock {
         ops::trained_perceptron(x, norm, eps, layers, activation, groups)
     }
 
-    /// Computes the second half.
+    /// Computes the perceptron half of the block.
     fn perceptron(
         &self,
         x: &Tensor,
@@ -117,7 +118,7 @@ impl TransformerBlock {
         (adaptation, block): (&Adaptation, usize),
     ) -> Result<Tensor> {
         let groups = adaptation.groups.as_ref();
-        // With an adapter the gradient of `x` is a sum of three, whose order is the ops'.
+        // With an adapter the gradient of `x` is a sum of three terms, whose order the single operations determine.
         if adaptation.hook.is_none()
             && !adaptation.has_adapter(block)
             && let Some(y) = self.perceptron_as_one(x, config, (adaptation, block))?

@@ -1,4 +1,4 @@
-//! Checkpoints of vision transformers in any known names and container. Errors name the tensor.
+//! Checkpoints of vision transformers in any known naming and container. Errors name the tensor.
 
 use std::path::Path;
 
@@ -9,23 +9,23 @@ use crate::model::parameters::{Parameter, ParameterSet};
 use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::weights::{InferredVit, Network};
 
-/// Checkpoint in memory: the network's parameters as f32, independent of the file's type.
+/// Checkpoint in memory, with the network's parameters as f32 regardless of the file's type.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
-    /// Origin, for errors.
+    /// Origin of the checkpoint, for errors.
     pub origin: String,
-    /// Dimensions, read off the shapes.
+    /// Dimensions, inferred from the shapes.
     pub config: VitConfig,
     /// Exactly the parameters of [`VitConfig::parameter_shapes`].
     pub parameters: ParameterSet,
 }
 
 impl Checkpoint {
-    /// Reads a file and takes its dimensions from it. `heads` are those of published transformers of the width unless
-    /// given.
+    /// Reads a file and infers the dimensions from it. If `heads` is not given, it is that of published transformers of
+    /// this width.
     ///
     /// # Errors
-    /// When it cannot be read, or see [`Checkpoint::from_bytes`].
+    /// Returns an error if the file cannot be read, and fails as [`Checkpoint::from_bytes`] does.
     pub fn read(path: &Path, heads: Option<usize>) -> Result<Checkpoint, ModelError> {
         Checkpoint::of(OpenWeights::open(&WeightsSource::at(path))?, heads)
     }
@@ -33,7 +33,8 @@ impl Checkpoint {
     /// Reads a file that must hold a network of these dimensions.
     ///
     /// # Errors
-    /// As [`Checkpoint::read`]; a network of other dimensions, with both shapes of the first tensor that differs.
+    /// Fails as [`Checkpoint::read`] does. If the dimensions differ, the error has both shapes of the first tensor that
+    /// differs.
     pub fn stated(source: &WeightsSource, config: VitConfig) -> Result<Checkpoint, ModelError> {
         config.validate()?;
         let opened = OpenWeights::open(source)?;
@@ -41,11 +42,12 @@ impl Checkpoint {
         Ok(Checkpoint { origin: source.name.clone(), config, parameters })
     }
 
-    /// Reads the bytes of a safetensors file that comes from `origin`. A classifier is passed over; f16, bf16 and f64
+    /// Reads the bytes of a safetensors file that comes from `origin`. A classifier is skipped; f16, bf16 and f64
     /// become f32.
     ///
     /// # Errors
-    /// When it is malformed, or a tensor is missing, left over, of a wrong shape or type, or not finite.
+    /// Returns an error if the file is malformed, or a tensor is missing, left over, of a wrong shape or type, or not
+    /// finite.
     pub fn from_bytes(
         origin: &str,
         bytes: &[u8],
@@ -62,11 +64,11 @@ impl Checkpoint {
         Ok(Checkpoint { origin, config, parameters })
     }
 
-    /// Returns the network for images of `image` pixels a side. The position embedding is resampled, everything else
+    /// Returns the network for images of `image` x `image` pixels. Position embeddings are resampled; everything else
     /// is shared.
     ///
     /// # Errors
-    /// When `image` is not a multiple of the patch.
+    /// Returns an error if `image` is not a multiple of the patch.
     pub fn at_resolution(mut self, image: usize) -> Result<Checkpoint, ModelError> {
         let config = self.config.at_resolution(image);
         config.validate()?;

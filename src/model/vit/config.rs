@@ -15,13 +15,13 @@ pub struct VitConfig {
     pub channels: usize,
     /// Width of a token, `d`.
     pub dim: usize,
-    /// Blocks.
+    /// Number of blocks.
     pub depth: usize,
-    /// Attention heads; must divide `dim`.
+    /// Number of attention heads; must divide `dim`.
     pub heads: usize,
     /// Hidden width of the blocks' perceptron.
     pub mlp: usize,
-    /// Added to the variance in every layer norm.
+    /// Value added to the variance in every layer norm.
     pub norm_eps: f64,
     /// Activation of the blocks' perceptron.
     pub activation: PerceptronActivation,
@@ -48,7 +48,7 @@ impl VitConfig {
     pub const PRESETS: [&'static str; 3] =
         ["vit-tiny-patch16-224", "vit-small-patch16-224", "vit-base-patch16-224"];
 
-    /// Returns a standard network by name, with or without its `-patch16-224`.
+    /// Returns the dimensions of a standard network by name, with or without the suffix `-patch16-224`.
     pub fn preset(name: &str) -> Option<VitConfig> {
         let (dim, heads) = match name.strip_suffix("-patch16-224").unwrap_or(name) {
             "vit-tiny" => (192, 3),
@@ -59,28 +59,29 @@ impl VitConfig {
         Some(VitConfig { dim, heads, mlp: 4 * dim, ..VitConfig::default() })
     }
 
-    /// Patches per side.
+    /// Returns the number of patches per side.
     pub fn grid(&self) -> usize {
         self.image / self.patch
     }
 
-    /// Tokens: CLS and one per patch.
+    /// Returns the number of tokens: CLS and one per patch.
     pub fn tokens(&self) -> usize {
         self.grid() * self.grid() + 1
     }
 
-    /// Values in a patch.
+    /// Returns the number of values in a patch.
     pub fn patch_values(&self) -> usize {
         self.channels * self.patch * self.patch
     }
 
-    /// Returns the configuration for images of another side.
+    /// Returns the configuration for images of another size.
     pub fn at_resolution(self, image: usize) -> VitConfig {
         VitConfig { image, ..self }
     }
 
-    /// Scalars in all parameters, without a head: protocol-hgp.md section 0, for any patch,
-    /// channels and perceptron. ViT-B/16 has 85,798,656.
+    /// Returns the number of values in all parameters, without a head.
+    ///
+    /// It follows protocol-hgp.md section 0, for any patch, channels and perceptron. ViT-B/16 has 85,798,656.
     pub fn parameter_count(&self) -> usize {
         let VitConfig { dim: d, mlp: m, .. } = *self;
         let embedding = (self.patch_values() + 1) * d + d + self.tokens() * d;
@@ -88,7 +89,7 @@ impl VitConfig {
         embedding + self.depth * block + 2 * d
     }
 
-    /// timm's name and the shape of every parameter, sorted by name.
+    /// Returns timm's name and the shape of every parameter, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         let (d, m) = (self.dim, self.mlp);
         let mut shapes = vec![
@@ -118,7 +119,7 @@ impl VitConfig {
     /// Checks that the dimensions fit together.
     ///
     /// # Errors
-    /// [`ModelError::Config`] saying what to change.
+    /// Returns a [`ModelError::Config`] that says what to change.
     pub fn validate(&self) -> Result<(), ModelError> {
         let refuse = |reason: String| Err(ModelError::Config { reason });
         let all = [self.image, self.patch, self.channels, self.dim, self.heads, self.mlp];
@@ -141,11 +142,11 @@ impl VitConfig {
         Ok(())
     }
 
-    /// Returns the dimensions that follow from tensors. The heads cannot be seen in them: unless given, they are
-    /// those of published transformers of the width.
+    /// Infers the dimensions from the shapes of tensors. The number of heads cannot be inferred: if not given, it is
+    /// that of published transformers of this width.
     ///
     /// # Errors
-    /// When the heads are not known, or do not fit.
+    /// Returns an error if the number of heads is not known, or dimensions do not fit.
     pub fn inferred(
         file: &str,
         shape: InferredVit,

@@ -1,4 +1,4 @@
-//! Random start values, drawn from a named stream.
+//! Random initial values, drawn from a named stream.
 
 use super::{Vit, VitConfig};
 use crate::model::parameters::{Parameter, ParameterSet};
@@ -6,11 +6,11 @@ use crate::numerics::distributions::{fill_normal, uniform};
 use crate::numerics::streams::StreamKey;
 
 impl Vit {
-    /// Start values as timm's: linear weights and positions from a normal of deviation 0.02
-    /// (its truncation at +-2 is a hundred deviations away), CLS of deviation 1e-6, biases 0,
-    /// layer norms 1 and 0, the patch embedding uniform on `±1/sqrt(fan in)` with its bias.
+    /// Returns initial values as in timm.
     ///
-    /// Every tensor has its own stream, keyed by its name.
+    /// Linear weights and positions are normal with standard deviation 0.02 (its truncation at ±2 is a hundred
+    /// deviations away), CLS has standard deviation 1e-6, biases are 0, layer norms 1 and 0, and the patch embedding is
+    /// uniform in `±1/sqrt(fan in)`, as is its bias. Every tensor has its own stream, keyed by its name.
     pub fn initial_parameters(config: &VitConfig, key: StreamKey) -> ParameterSet {
         let draw = |name: &str, shape: Vec<usize>| {
             let mut values = vec![0f32; shape.iter().product()];

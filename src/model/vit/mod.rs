@@ -1,4 +1,4 @@
-//! The one vision transformer all methods share (Dosovitskiy et al. 2021, timm's layout).
+//! Vision transformer that all methods share (Dosovitskiy et al. 2021, timm's layout).
 
 mod block;
 mod checkpoint;

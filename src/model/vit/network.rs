@@ -1,4 +1,4 @@
-//! The network: patches, position, blocks, final norm.
+//! Vision transformer: patches, positions, blocks, final norm.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,11 +13,11 @@ use crate::model::ops::{self, Affine, SampleGroups};
 use crate::model::parameters::{ParameterSet, Variables};
 use crate::model::{Adaptation, DeviceSpec, ModelError, PromptTokens};
 
-/// A vision transformer with timm's parameters, frozen or over variables.
+/// Vision transformer with timm's parameters, frozen or over variables.
 ///
-/// Frozen is the rule: then the graph starts at the first block whose [`Adaptation`] holds a
-/// variable, and everything below is computed without history. For full fine-tuning
-/// [`Vit::with_trainables`] builds the same network over `Var`s.
+/// Usually it is frozen: then the graph starts at the first block whose [`Adaptation`] holds a variable, and everything
+/// below is computed without a graph. For full fine-tuning, [`Vit::with_trainables`] builds the same network over
+/// `Var`s.
 ///
 /// Between patches and final norm a network computes in the type of its [`DeviceSpec`], with products of its precision;
 /// features are `f32` everywhere.
@@ -25,9 +25,9 @@ use crate::model::{Adaptation, DeviceSpec, ModelError, PromptTokens};
 pub struct Vit {
     config: VitConfig,
     patch: Affine,
-    /// `(1, 1, d)`.
+    /// Class token, `(1, 1, d)`.
     cls: Tensor,
-    /// `(1, n, d)`.
+    /// Position embeddings, `(1, n, d)`.
     position: Tensor,
     blocks: Vec<TransformerBlock>,
     norm: Affine,
@@ -40,12 +40,13 @@ pub struct Vit {
 }
 
 impl Vit {
-    /// Reads a file of weights in any known names. `resolution` asks for another image side than the
-    /// file's (positions are resampled), `heads` for another number of heads than published
-    /// transformers of the width have.
+    /// Reads a file of weights in any known naming.
+    ///
+    /// `resolution` requests another image size than the file's (positions are resampled), `heads` another number of
+    /// heads than that of published transformers of this width.
     ///
     /// # Errors
-    /// Named by file and tensor, see [`ModelError`].
+    /// Returns a [`ModelError`] that names file and tensor.
     pub fn load(
         path: &Path,
         resolution: Option<usize>,
@@ -54,10 +55,10 @@ impl Vit {
         Vit::from_checkpoint(Checkpoint::read(path, heads)?, resolution)
     }
 
-    /// [`Vit::load`] from bytes in memory; `origin` stands for the file in errors.
+    /// Reads weights as [`Vit::load`] from bytes in memory; `origin` stands for the file in errors.
     ///
     /// # Errors
-    /// As [`Vit::load`].
+    /// Fails as [`Vit::load`] does.
     pub fn from_bytes(
         origin: &str,
         bytes: &[u8],
@@ -67,10 +68,10 @@ impl Vit {
         Vit::from_checkpoint(Checkpoint::from_bytes(origin, bytes, heads)?, resolution)
     }
 
-    /// Returns a frozen network of a checkpoint, for images of `resolution` pixels where that is given.
+    /// Returns a frozen network of a checkpoint, for images of `resolution` pixels if given.
     ///
     /// # Errors
-    /// When `resolution` is not a multiple of the patch.
+    /// Returns an error if `resolution` is not a multiple of the patch.
     pub fn from_checkpoint(read: Checkpoint, resolution: Option<usize>) -> Result<Vit, ModelError> {
         let read = match resolution {
             Some(image) if image != read.config.image => read.at_resolution(image)?,
@@ -79,18 +80,18 @@ impl Vit {
         Vit::from_parameters(read.config, &read.parameters)
     }
 
-    /// Returns a frozen network with these parameters, on the CPU. Entries it has no place for are ignored.
+    /// Returns a frozen network with these parameters, on the CPU. Unused entries are ignored.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or has another shape.
     pub fn from_parameters(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
         Vit::frozen_at(config, set, &DeviceSpec::cpu())
     }
 
-    /// [`Vit::from_parameters`] at another place.
+    /// Returns [`Vit::from_parameters`] on another device.
     ///
     /// # Errors
-    /// As [`Vit::from_parameters`], and when the device has no room.
+    /// Fails as [`Vit::from_parameters`] does, and if the device has no room.
     pub fn frozen_at(
         config: VitConfig,
         set: &ParameterSet,
@@ -104,10 +105,10 @@ impl Vit {
         Vit::assemble(config, named, Vec::new(), place)
     }
 
-    /// Returns a frozen copy of this network at another place. Every worker of a GPU makes one.
+    /// Returns a frozen copy of this network on another device. Every worker of a GPU makes one.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn at(&self, place: &DeviceSpec) -> Result<Vit, ModelError> {
         let mut named = BTreeMap::new();
         for (name, tensor) in &self.named {
@@ -120,15 +121,15 @@ impl Vit {
     /// Returns the network over new variables: every parameter trains, on the CPU.
     ///
     /// # Errors
-    /// As [`Vit::from_parameters`].
+    /// Fails as [`Vit::from_parameters`] does.
     pub fn with_trainables(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
         Vit::trainable_at(config, set, &DeviceSpec::cpu())
     }
 
-    /// [`Vit::with_trainables`] at another place; the variables are `f32` everywhere.
+    /// Returns [`Vit::with_trainables`] on another device. Variables are always `f32`.
     ///
     /// # Errors
-    /// As [`Vit::frozen_at`].
+    /// Fails as [`Vit::frozen_at`] does.
     pub fn trainable_at(
         config: VitConfig,
         set: &ParameterSet,
@@ -181,7 +182,7 @@ impl Vit {
         })
     }
 
-    /// Returns the place of its tensors.
+    /// Returns the device of its tensors, with the type in which it computes.
     pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
@@ -196,45 +197,46 @@ impl Vit {
         &self.variables
     }
 
-    /// Copies all parameters as they are now.
+    /// Copies the current values of all parameters.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let named: Vec<(&Arc<str>, &Tensor)> = self.named.iter().collect();
         ParameterSet::snapshot(&named)
     }
 
-    /// Digest of the parameters as they are now; computed once where they are frozen.
+    /// Returns the digest of the current parameters; computed once if they are frozen.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
         if let Some(known) = self.digest.get() {
             return Ok(*known);
         }
         let digest = self.parameters()?.digest();
         if self.variables.is_empty() {
-            // Another thread may have been faster; it found the same.
+            // If another thread was faster, its result is the same.
             let _ = self.digest.set(digest);
         }
         Ok(digest)
     }
 
-    /// CLS after the final norm, or what the prompt tokens of `adaptation` say: `pixels` `(b, c, h, w)`,
-    /// normalized, to `(b, d)`.
+    /// Returns features `(b, d)` of normalized `pixels` `(b, c, h, w)`.
+    ///
+    /// A feature is CLS after the final norm, unless the prompt tokens of `adaptation` define another pooling.
     ///
     /// # Errors
-    /// When pixels or adaptation do not fit.
+    /// Returns an error if pixels or adaptation do not fit.
     pub fn features(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         self.features_from(&self.embed_with(pixels, adaptation)?, 0, adaptation)
     }
 
-    /// Continues [`Vit::features`] for tokens `(b, n, d)` that have passed the blocks below `first`. See
-    /// [`Vit::advance`]: a cache of frozen lower blocks continues with this.
+    /// Continues [`Vit::features`] for tokens `(b, n, d)` that have passed the blocks below `first`. With these, a
+    /// cache of frozen lower blocks continues (see [`Vit::advance`]).
     ///
     /// # Errors
-    /// When tokens or adaptation do not fit.
+    /// Returns an error if tokens or adaptation do not fit.
     pub fn features_from(
         &self,
         tokens: &Tensor,
@@ -245,10 +247,10 @@ impl Vit {
         let needed = prompts.map_or(Ok(1), PromptTokens::outputs)?;
         let last = self.blocks.len().saturating_sub(1);
         let outputs = if first <= last && !self.blocks.is_empty() {
-            // In the last block only what makes a feature needs queries, projection and perceptron.
+            // In the last block, only outputs that make a feature need queries, projection and perceptron.
             let tokens = self.advance(tokens, first..last, adaptation)?;
             let tokens = adaptation.joined(last, &tokens)?;
-            // A tap is promised all tokens.
+            // A hook sees all tokens.
             let queries = if adaptation.hook.is_some() { tokens.dim(1)? } else { needed };
             self.block(&tokens, last, adaptation, queries)?.narrow(1, 0, needed)?
         } else {
@@ -263,7 +265,7 @@ impl Vit {
     /// Returns all tokens after the final norm, `(b, n, d)`; token 0 is CLS.
     ///
     /// # Errors
-    /// When pixels or adaptation do not fit.
+    /// Returns an error if pixels or adaptation do not fit.
     pub fn tokens(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         let tokens = self.embed_with(pixels, adaptation)?;
         let tokens = self.advance(&tokens, 0..self.blocks.len(), adaptation)?;
@@ -277,7 +279,7 @@ impl Vit {
     /// Advances the residual stream `tokens` `(b, n, d)` through a range of blocks, before any final norm.
     ///
     /// # Errors
-    /// When tokens or adaptation do not fit.
+    /// Returns an error if tokens or adaptation do not fit.
     pub fn advance(
         &self,
         tokens: &Tensor,
@@ -305,7 +307,7 @@ impl Vit {
     /// Returns the input of block 0: CLS and patch embeddings with their positions, `(b, n, d)`.
     ///
     /// # Errors
-    /// When the pixels are not `(b, channels, image, image)`.
+    /// Returns an error if the pixels are not `(b, channels, image, image)`.
     pub fn embed(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
         self.embed_pack(pixels, None)
     }
@@ -318,14 +320,14 @@ impl Vit {
         Ok(prompts.insert(&embedded, &cls, &positions)?)
     }
 
-    /// [`Vit::embed`] for the members of a pack.
+    /// Returns [`Vit::embed`] for the members of a pack.
     fn embed_pack(
         &self,
         pixels: &Tensor,
         groups: Option<&SampleGroups>,
     ) -> Result<Tensor, ModelError> {
-        // The bias joins CLS and positions in one small table (n, d), so that the big tensor
-        // is passed once: row 0 of `unfold` is zero and becomes CLS.
+        // The bias is merged with CLS and positions in one small table (n, d), so that the big tensor is passed once:
+        // row 0 of `unfold` is zero and becomes CLS.
         let (patches, dim) = (self.config.tokens() - 1, self.config.dim);
         let bias = self.patch.bias.to_dtype(self.cls.dtype())?.reshape((1, dim))?;
         let bias = bias.broadcast_as((patches, dim))?.contiguous()?;
@@ -341,7 +343,7 @@ impl Vit {
         Ok(tokens.broadcast_add(&table)?)
     }
 
-    /// Patch embeddings without position or CLS, `(b, n - 1, d)`, as timm's `patch_embed` gives them.
+    /// Returns patch embeddings without position or CLS, `(b, n - 1, d)`, as timm's `patch_embed`.
     #[cfg(test)]
     pub(super) fn patch_tokens(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
         let patches = self.unfold(pixels, 0)?;
@@ -352,8 +354,9 @@ impl Vit {
         Ok(self.patch.weight.reshape((self.config.dim, self.config.patch_values()))?)
     }
 
-    /// Returns patches as rows, `(b, extra + patches, c p p)`. They are in the order of the convolution's weight,
-    /// behind `extra` rows of zeros.
+    /// Returns patches as rows, `(b, extra + patches, c p p)`, after `extra` rows of zeros.
+    ///
+    /// Their values have the order of the convolution's weight.
     fn unfold(&self, pixels: &Tensor, extra: usize) -> Result<Tensor, ModelError> {
         let VitConfig { image, patch: p, channels, .. } = self.config;
         let (b, c, h, w) = pixels.dims4()?;
@@ -376,8 +379,9 @@ impl Vit {
     }
 }
 
-/// Weights and biases of the linear layers are kept in the compute type. What enters sums, norms
-/// and positions, stays `f32`.
+/// Returns a parameter in the type in which it is used on a device.
+///
+/// Weights and biases of linear layers are in the compute type. Parameters of sums, norms and positions stay `f32`.
 fn narrowed(name: &str, tensor: &Tensor, place: &DeviceSpec) -> Result<Tensor, ModelError> {
     let sums = name.contains("norm") || ["cls_token", "pos_embed"].contains(&name);
     let dtype = if sums { DType::F32 } else { place.compute };

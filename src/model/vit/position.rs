@@ -1,6 +1,5 @@
-//! Position embeddings for another resolution, as timm's `resample_abs_pos_embed`: the CLS
-//! row is kept, the grid is resampled bicubically with antialiasing (A = -0.5, the kernel
-//! widened where the grid shrinks).
+//! Position embeddings for another resolution, as by timm's `resample_abs_pos_embed`. The CLS row is kept, and the grid
+//! is resampled bicubically with antialiasing (A = -0.5, with a wider kernel if the grid shrinks).
 
 use crate::data::transform::{Kernel, ResizeWeights, resize_f32};
 
@@ -18,7 +17,7 @@ pub(super) fn resample(embedding: &[f32], dim: usize, from: usize, to: usize) ->
     output
 }
 
-/// `(rows, columns)` to `(columns, rows)`.
+/// Returns the transpose `(columns, rows)` of `(rows, columns)`.
 fn transpose(data: &[f32], columns: usize) -> Vec<f32> {
     (0..columns).flat_map(|c| data[c..].iter().step_by(columns).copied()).collect()
 }

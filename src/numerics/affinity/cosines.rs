@@ -1,18 +1,18 @@
-//! Similarity of components after mixing. Near 1 they are one vector, and a client task has effectively one prompt.
+//! Similarity of components after mixing. Near 1 all are the same vector, and a client task has effectively one prompt.
 
-/// Mean cosines between components.
+/// Mean cosines between prompt components.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MeanCosines {
-    /// Mean cosine of two components of one client; `None` where no client has two.
+    /// Mean cosine of two components of one client; `None` if no client has two.
     pub within: Option<f64>,
-    /// Mean cosine of components of two clients; `None` where there is one client.
+    /// Mean cosine of components of two clients; `None` if there is only one client.
     pub between: Option<f64>,
 }
 
-/// Returns the mean cosines of rows of `width` values; each `own` consecutive ones are of one client. A row of zeros
-/// has no direction and counts as orthogonal to all others.
+/// Returns the mean cosines of rows of `width` values; each client has `own` consecutive ones. A row of zeros has no
+/// direction and counts as orthogonal to all others.
 ///
-/// Sums of unit vectors say it without looking at pairs: `sum_(i != j) u_i u_j = |sum u|^2 - sum |u|^2`.
+/// Sums of unit vectors give it without a loop over pairs: `sum_(i != j) u_i u_j = |sum u|^2 - sum |u|^2`.
 ///
 /// ```
 /// use fedcast::numerics::affinity::mean_cosines;

@@ -1,18 +1,20 @@
 //! Histogram of prompt components over classes.
 
-/// Aggregation of the scores of samples to entries.
+/// Rules that aggregate the scores of samples to histogram entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counting {
-    /// Over the samples of a class: their mean, otherwise their sum.
+    /// True for the mean over the samples of a class, false for their sum.
     pub mean_over_samples: bool,
-    /// Over the layers that have prompts: their mean, otherwise their sum.
+    /// True for the mean over the layers with prompts, false for their sum.
     pub mean_over_layers: bool,
-    /// True if entries below 0 are 0.
+    /// True if negative entries become 0.
     pub clipped: bool,
 }
 
 impl Default for Counting {
-    /// Returns the means, clipped: the review of the paper does not say, and sums would let large clients dominate.
+    /// Returns clipped means.
+    ///
+    /// The paper leaves the aggregation open; with sums, large clients would dominate.
     fn default() -> Self {
         Counting { mean_over_samples: true, mean_over_layers: true, clipped: true }
     }
@@ -33,9 +35,9 @@ pub struct ClassHistogram {
     components: usize,
     layers: usize,
     counting: Counting,
-    /// `(components, classes)`, over samples and layers.
+    /// Sums over samples and layers, `(components, classes)`.
     sums: Vec<f64>,
-    /// Samples of every class.
+    /// Number of samples of every class.
     samples: Vec<u64>,
 }
 
@@ -51,7 +53,7 @@ impl ClassHistogram {
         ClassHistogram { components, layers, counting, sums, samples: vec![0; classes] }
     }
 
-    /// Counts a sample of a class: the scores of all components, layer by layer.
+    /// Counts a sample of a class with the scores of all components, layer by layer.
     pub fn add(&mut self, class: usize, scores: &[f32]) {
         let classes = self.samples.len();
         self.samples[class] += 1;

@@ -1,16 +1,16 @@
 //! Mixing by affinity: `W = softmax_rows(H Hᵀ / tau)`, `P* = W P` (C²Prompt's class-aware prompt aggregation, CPA).
 //!
-//! A row of `H` says of a prompt component how it goes with every class ([`ClassHistogram`]); components that go with
-//! the same classes are mixed with each other. Rows of `W` are positive and sum to one, but `W` is not symmetric.
-//! With `tau` to infinity every row becomes the plain mean of all components; with `tau` to 0 and distinct unit rows
-//! nothing is mixed.
+//! A row of `H` has the scores of a prompt component on every class ([`ClassHistogram`]); components with similar
+//! scores are mixed with each other. Rows of `W` are positive and sum to one, but `W` is not symmetric. With `tau` to
+//! infinity every row becomes the plain mean of all components; with `tau` to 0 and distinct unit rows nothing is
+//! mixed.
 //!
-//! A component that goes with no class keeps itself: its row of `W` is that of the identity. After clipping its row of
-//! `H` is zero, so that the softmax would weigh all components alike, whatever `tau` is; two such components would
-//! become one, and equal components have equal gradients from then on.
+//! A component without a positive score on any class is not mixed: its row of `W` is that of the identity. After
+//! clipping its row of `H` is zero, so that the softmax would weigh all components alike, whatever `tau` is; two such
+//! components would become one, and equal components have equal gradients from then on.
 //!
 //! Between unit rows without negative entries products lie in `[0, 1]`, so that weights of a row differ by a factor of
-//! at most `exp(1 / tau)`: at `tau = 1` that is 2.7, and `W` is the plain mean but for little.
+//! at most `exp(1 / tau)`: at `tau = 1` that is 2.7, and `W` is nearly the plain mean.
 //!
 //! ```
 //! use fedcast::numerics::affinity::{Affinity, RowScale};
@@ -34,19 +34,19 @@ use super::products::{Matrix, Target};
 /// Scale of the rows of `H` before they are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowScale {
-    /// Negative entries become 0, then each row is divided by its length: how many samples a client has does not
+    /// Negative entries become 0, and each row is divided by its length. So the number of a client's samples does not
     /// count.
     #[default]
     Unit,
-    /// As they are: rows of many samples dominate.
+    /// Unchanged rows, so that those of many samples dominate.
     Raw,
 }
 
-/// The smallest length a row is divided by.
+/// Lower bound of the lengths by which rows are divided.
 const SHORTEST: f64 = 1e-12;
 
 impl RowScale {
-    /// A row as it is compared.
+    /// Returns a row as it is compared.
     pub fn apply(self, row: &[f64]) -> Vec<f64> {
         match self {
             RowScale::Raw => row.to_vec(),
@@ -59,22 +59,22 @@ impl RowScale {
     }
 }
 
-/// Values of a component that are mixed at once, to bound the memory of copies in f64.
+/// Number of values per component that are mixed at once, which bounds the memory of copies in f64.
 const COLUMNS: usize = 512;
 
-/// Share of every component in every mixed one.
+/// Weights of all components in each mixed component.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Affinity {
     size: usize,
-    /// Row-major, `(size, size)`.
+    /// Weights `(size, size)`, row-major.
     weights: Vec<f64>,
-    /// Components that go with no class, rising.
+    /// Components without a positive score on any class, ascending.
     unmatched: Vec<usize>,
 }
 
 impl Affinity {
-    /// Computes the affinity from histograms, one row of `classes` entries per component. A row of nothing (of unit
-    /// rows, one without a positive entry) keeps itself.
+    /// Computes the affinity from histograms, one row of `classes` entries per component. A component whose row is zero
+    /// after scaling is not mixed.
     pub fn of(histograms: &[f64], classes: usize, scale: RowScale, tau: f64) -> Affinity {
         let rows: Vec<Vec<f64>> =
             histograms.chunks_exact(classes.max(1)).map(|row| scale.apply(row)).collect();
@@ -92,22 +92,20 @@ impl Affinity {
         Affinity { size: rows.len(), weights, unmatched }
     }
 
-    /// Every component alone: mixing changes nothing, to the bit.
+    /// Returns the identity, with which mixing does not change a bit.
     pub fn identity(size: usize) -> Affinity {
         let weights = (0..size).flat_map(|component| alone(component, size));
         Affinity { size, weights: weights.collect(), unmatched: Vec::new() }
     }
 
-    /// Components that go with no class and keep themselves, rising.
+    /// Returns the components without a positive score on any class, ascending. They are not mixed.
     pub fn unmatched(&self) -> &[usize] {
         &self.unmatched
     }
 
-    /// Returns the mean weight of components on themselves, over those that go with a class.
+    /// Returns the mean weight of components on themselves, over those that are mixed.
     ///
-    /// It is 1 if none does.
-    ///
-    /// `1 / size` is plain averaging, 1 no mixing at all.
+    /// It is `1 / size` for plain averaging, and 1 without mixing or if no component is mixed.
     pub fn own_weight(&self) -> f64 {
         let mixed = self.size - self.unmatched.len();
         let diagonal: f64 =
@@ -115,18 +113,19 @@ impl Affinity {
         if mixed == 0 { 1.0 } else { (diagonal - self.unmatched.len() as f64) / mixed as f64 }
     }
 
-    /// Components.
+    /// Returns the number of components.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns the weights of all components in a mixed one; they sum to one.
+    /// Returns the weights of all components in a mixed one. They sum to one.
     pub fn weights(&self, component: usize) -> &[f64] {
         &self.weights[component * self.size..(component + 1) * self.size]
     }
 
-    /// `W P` for components of `width` values, one behind the other. Sums in f64; a component that stays alone keeps
-    /// every bit.
+    /// Returns `W P` for concatenated components of `width` values.
+    ///
+    /// Sums are in f64. A component that is not mixed keeps every bit.
     pub fn mix(&self, components: &[f32], width: usize) -> Vec<f32> {
         let weights = Matrix::dense(&self.weights, self.size, self.size);
         let (mut part, mut product) = (Vec::new(), vec![0.0; self.size * COLUMNS.min(width)]);
@@ -157,7 +156,7 @@ impl Affinity {
     }
 }
 
-/// The row of the identity.
+/// Returns a row of the identity.
 fn alone(component: usize, size: usize) -> impl Iterator<Item = f64> {
     (0..size).map(move |of| f64::from(u8::from(of == component)))
 }

@@ -2,18 +2,18 @@
 
 use super::{Program, SLACK};
 
-/// Added to a diagonal of ones, so that rows may depend on each other.
+/// Value added to a diagonal of ones, so that rows may be dependent.
 const RIDGE: f64 = 1e-13;
 
 impl Program {
     /// Returns the multipliers, found by adding and removing rows one at a time.
     ///
-    /// The row that lacks most is added first; a row is removed if its multiplier would fall below zero.
+    /// The row with the largest shortfall is added first; a row is removed if its multiplier would become negative.
     pub fn by_active_sets(&self) -> Option<Vec<f64>> {
         let count = self.lacks.len();
         let mut multipliers = vec![0.0; count];
         let mut active: Vec<usize> = Vec::new();
-        // Every set of rows is met once at most; a few rounds per row is what it takes.
+        // Every set of rows occurs at most once; usually a few rounds per row suffice.
         for _ in 0..10 * (count + 1) {
             let lacking = self.lacking(&multipliers);
             let idle = (0..count).filter(|i| !active.contains(i));
@@ -28,12 +28,12 @@ impl Program {
         self.is_met(&multipliers).then(|| self.scaled(&multipliers))
     }
 
-    /// Goes to the multipliers of this active set, and drops rows of it on the way.
+    /// Moves to the multipliers of this active set, and drops rows from it if necessary.
     fn settle(&self, active: &mut Vec<usize>, multipliers: &mut [f64]) -> Option<()> {
         loop {
             let wanted = self.at_limits(active, RIDGE)?;
             let pairs = || active.iter().zip(&wanted);
-            // How far it can go until the first multiplier is zero.
+            // Fraction of the way at which a multiplier becomes zero.
             let reach = |(i, wanted): (&usize, &f64)| multipliers[*i] / (multipliers[*i] - wanted);
             let falling = pairs().filter(|(_, wanted)| **wanted <= 0.0);
             let share = falling.map(reach).fold(1.0, f64::min);

@@ -1,9 +1,9 @@
-//! The nearest vector that makes an acute angle with some rows: `argmin |u - g|^2  s.t.  <R_i, u> >= rho |g| |R_i|`, as
-//! gradient episodic memory and GradMA ask for.
+//! Nearest vector at an acute angle to some rows: `argmin |u - g|^2  s.t.  <R_i, u> >= rho |g| |R_i|`, for gradient
+//! episodic memory and GradMA.
 //!
-//! The solution is `u = g + R^T z` with `z >= 0`, and all that `z` depends on are inner products: a [`Program`]. Rows
-//! of length zero ask for nothing, and a row that another one implies has a multiplier of zero. Where no vector does
-//! what all rows ask, which takes a `rho` above zero, there is no solution.
+//! The solution is `u = g + R^T z` with `z >= 0`, and `z` depends only on inner products: a [`Program`]. Rows of length
+//! zero constrain nothing, and a row that another one implies has a multiplier of zero. With a `rho` above zero, the
+//! constraints may contradict each other; then there is no solution.
 //!
 //! ```
 //! use fedcast::numerics::cone::Program;
@@ -14,19 +14,19 @@
 
 mod active_sets;
 
-/// Below this share of what a row asks nothing is missing.
+/// Relative violation of a constraint that is tolerated.
 const SLACK: f64 = 1e-9;
 
-/// A vector and rows, by their inner products; rows and vector have unit length here.
+/// Constraints as inner products of a vector and rows, all scaled to unit length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// `<R_i, R_j> / |R_i| |R_j|`, row-major, of rows that are not zero.
+    /// Gram matrix `<R_i, R_j> / |R_i| |R_j|` of rows that are not zero, row-major.
     gram: Vec<f64>,
-    /// `rho - <R_i, g> / |R_i| |g|`: what the vector lacks.
+    /// Shortfall of the vector itself, `rho - <R_i, g> / |R_i| |g|`.
     lacks: Vec<f64>,
-    /// `|g| / |R_i|`.
+    /// Factors `|g| / |R_i|` back to the original lengths.
     scales: Vec<f64>,
-    /// Places of rows that are not zero, and how many rows there are.
+    /// Indices of rows that are not zero, and the number of all rows.
     rows: (Vec<usize>, usize),
 }
 
@@ -44,7 +44,7 @@ impl Program {
         let length = product(vector, vector).sqrt();
         let lengths: Vec<f64> = rows.iter().map(|row| product(row, row).sqrt()).collect();
         let full: Vec<usize> = (0..rows.len()).filter(|i| lengths[*i] > 0.0).collect();
-        // A vector of zero is its own solution.
+        // A zero vector is its own solution.
         let unit = if length > 0.0 { length } else { 1.0 };
         let mut gram = vec![0.0; full.len() * full.len()];
         for (at, i) in full.iter().enumerate() {
@@ -64,15 +64,16 @@ impl Program {
         }
     }
 
-    /// Returns the products of numbers for each entry of a vector that this number of rows turns: lengths, inner
-    /// products, and what is [moved].
+    /// Returns the number of multiplications per entry of a vector, for this number of rows.
+    ///
+    /// They are for lengths, inner products and the [moved] vector.
     pub fn multiplications(rows: usize) -> usize {
         let lengths = 1 + rows;
         let inner = rows * (rows + 1) / 2 + rows;
         lengths + inner + rows
     }
 
-    /// Returns the multipliers, by trying every set of rows that may be at their limits: for a few rows.
+    /// Returns the multipliers, by trying every set of rows that may be active; for a few rows only.
     pub fn by_enumeration(&self) -> Option<Vec<f64>> {
         let count = self.lacks.len();
         let mut sets: Vec<u32> = (0..1u32 << count).collect();
@@ -87,9 +88,9 @@ impl Program {
         })
     }
 
-    /// Returns the multipliers that put these rows exactly at their limits, the others being zero.
+    /// Returns the multipliers with exactly these rows active, and zero for the others.
     ///
-    /// It returns `None` if rows depend on each other. `ridge` is added to the diagonal.
+    /// `None` if rows depend on each other. `ridge` is added to the diagonal.
     fn at_limits(&self, active: &[usize], ridge: f64) -> Option<Vec<f64>> {
         let (order, count) = (active.len(), self.lacks.len());
         let mut factor = vec![0.0; order * order];
@@ -130,7 +131,7 @@ impl Program {
         self.lacking(multipliers).iter().all(|lacks| *lacks <= SLACK)
     }
 
-    /// Returns the multipliers of all rows, as long as they are.
+    /// Returns the multipliers of all rows at their original lengths.
     fn scaled(&self, multipliers: &[f64]) -> Vec<f64> {
         let (full, count) = &self.rows;
         let mut all = vec![0.0; *count];
@@ -141,7 +142,7 @@ impl Program {
     }
 }
 
-/// Squared sine of an angle below which rows depend on each other.
+/// Squared sine of an angle below which rows count as dependent.
 const DEPENDENT: f64 = 1e-12;
 
 /// Returns `g + R^T z`.

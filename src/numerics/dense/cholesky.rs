@@ -5,24 +5,24 @@ use crate::numerics::products::{Matrix, Target};
 use crate::numerics::symmetric::Symmetric;
 use crate::numerics::wide::{WideWork, wide};
 
-/// Columns of a block.
+/// Number of columns in a block.
 const BLOCK: usize = 48;
 
-/// Rows below the diagonal block that are solved together: registers of one column.
+/// Number of rows below the diagonal block that are solved together: registers of one column.
 const SIDE: usize = 32;
 
-/// A pivot is not positive or not finite, so that there is no Cholesky factor.
+/// Error of a matrix without a Cholesky factor: a pivot is not positive or not finite.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
     "matrix of order {order}: not positive definite, pivot {row} is {pivot:e}\n  help: add a \
      positive number to its diagonal"
 )]
 pub struct NotPositiveDefinite {
-    /// Rows of the matrix.
+    /// Number of rows of the matrix.
     pub order: usize,
     /// Row of the pivot.
     pub row: usize,
-    /// Square that the diagonal entry of the factor would have.
+    /// Value of the pivot, the square of the factor's diagonal entry.
     pub pivot: f64,
 }
 
@@ -30,7 +30,7 @@ pub struct NotPositiveDefinite {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cholesky {
     order: usize,
-    /// `L` and zeros above it, row-major.
+    /// Factor `L` with zeros above the diagonal, row-major.
     lower: Vec<f64>,
 }
 
@@ -38,7 +38,7 @@ impl Cholesky {
     /// Factorizes a matrix in `order^3 / 3` multiplications and additions.
     ///
     /// # Errors
-    /// A pivot that is not positive or not finite.
+    /// Returns an error if a pivot is not positive or not finite.
     pub fn of(matrix: &Symmetric) -> Result<Cholesky, NotPositiveDefinite> {
         let order = matrix.order();
         let mut lower = matrix.lower();
@@ -46,7 +46,7 @@ impl Cholesky {
         for first in (0..order).step_by(BLOCK) {
             let (count, rows) = (BLOCK.min(order - first), order - first);
             let panel = &mut panel[..rows * count];
-            // Copied: what is read and what is changed are columns of the same rows.
+            // Copied, as columns that are read and columns that are changed share rows.
             let own = lower[first * order..].chunks(order).map(|row| &row[first..][..count]);
             panel.chunks_exact_mut(count).zip(own).for_each(|(to, own)| to.copy_from_slice(own));
             let before = &lower[first * order..];
@@ -79,14 +79,14 @@ impl Cholesky {
     }
 }
 
-/// Columns of a block from its diagonal on, `(rows, count)`, less the products of earlier ones.
+/// Columns `(rows, count)` of a block from its diagonal on, and their update by earlier columns.
 struct CholeskyPanel<'a> {
     panel: &'a mut [f64],
     count: usize,
 }
 
 impl WideWork for CholeskyPanel<'_> {
-    /// The row and the pivot that is none.
+    /// Row and value of the first pivot that is not positive.
     type Answer = Result<(), (usize, f64)>;
 
     #[inline(always)]
@@ -136,7 +136,7 @@ fn factorize(block: &mut [f64], count: usize) -> Result<Vec<f64>, (usize, f64)> 
     Ok(columns)
 }
 
-/// Solves `X L^T = side` for rows that lie side by side, in place.
+/// Solves `X L^T = side` in place for rows that are stored in columns of `side`.
 #[inline(always)]
 fn eliminate(side: &mut [[f64; SIDE]], columns: &[f64]) {
     let count = side.len();

@@ -1,11 +1,11 @@
 //! Dot products and sums of scaled vectors with a fixed order of operations.
 //!
-//! They are for a [`WideWork`](crate::numerics::wide::WideWork): elsewhere `mul_add` may be a function call.
+//! They are for use in a [`WideWork`](crate::numerics::wide::WideWork), as elsewhere `mul_add` may be a function call.
 
-/// Lanes of a sum, as many as the widest vectors have.
+/// Number of lanes in a sum, which fill the widest vectors.
 pub(super) const LANES: usize = 8;
 
-/// Sums in flight, which hide the latency of an addition.
+/// Number of independent partial sums, which hide the latency of additions.
 const SUMS: usize = 4;
 
 /// Returns the lanes from `at` on.

@@ -1,7 +1,7 @@
 //! Dense algebra of symmetric matrices in f64: Cholesky factors, solutions, eigenvectors.
 //!
-//! Built on products and loops with a fixed order of operations: results have the same bits on every CPU, whatever its
-//! vectors, caches and number of cores. Eigenvalues are accurate to a few units of rounding of the largest one, and
+//! Products and loops have a fixed order of operations, so that results have the same bits on every CPU, regardless of
+//! its vectors, caches and number of cores. Eigenvalues are accurate to a few units of rounding of the largest one, and
 //! eigenvectors are orthogonal to 1e-13.
 //!
 //! ```

@@ -1,20 +1,20 @@
-//! Solutions by a Cholesky factor, in its blocks.
+//! Solutions of linear systems by a Cholesky factor, in its blocks.
 
 use super::cholesky::Cholesky;
 use super::lanes::add_rows;
 use crate::numerics::products::{Matrix, Target};
 use crate::numerics::wide::{WideWork, wide};
 
-/// Rows of a block.
+/// Number of rows in a block.
 const BLOCK: usize = 64;
 
 impl Cholesky {
     /// Solves `A x = b` for every row `b` of `right` `(count, order)`, row-major, and returns the rows `x`.
     ///
-    /// A solution has the same bits whatever other rows are solved with it.
+    /// The bits of a solution do not depend on other rows that are solved with it.
     ///
     /// # Panics
-    /// If the last row is cut short.
+    /// Panics if the last row is incomplete.
     pub fn solve(&self, right: &[f64]) -> Vec<f64> {
         let order = self.order();
         let count = right.len() / order.max(1);
@@ -73,10 +73,10 @@ fn transposed(rows: &[f64], width: usize) -> Vec<f64> {
 
 /// Forward substitution within a diagonal block.
 struct ForwardSubstitution<'a> {
-    /// The factor from the corner of the block on, rows `order` apart.
+    /// Factor from the corner of the block on, with rows `order` apart.
     block: &'a [f64],
     order: usize,
-    /// Rows of the block `(size, count)`.
+    /// Right-hand sides of the block, `(size, count)`.
     own: &'a mut [f64],
     count: usize,
 }

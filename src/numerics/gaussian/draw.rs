@@ -1,11 +1,11 @@
-//! Drawing features from a Gaussian.
+//! Draws of features from a Gaussian.
 
 use rand::RngCore;
 
 use super::{DiagonalGaussian, GaussianError};
 use crate::numerics::distributions::normal_pair;
 
-/// A Gaussian prepared for many draws.
+/// Gaussian prepared for many draws.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     mean: Vec<f64>,
@@ -16,12 +16,12 @@ pub struct Sampler {
 enum SamplerSpread {
     /// Standard deviations, `(dim,)`.
     Diagonal(Vec<f64>),
-    /// The lower Cholesky factor, row by row.
+    /// Lower Cholesky factor, row by row.
     Factor(Vec<f64>),
 }
 
 impl DiagonalGaussian {
-    /// Draws from `N(mean, inflation * variance + added)`. HGP uses inflation 3 and adds 1e-8.
+    /// Returns a sampler of `N(mean, inflation * variance + added)`. HGP uses inflation 3 and adds 1e-8.
     pub fn sampler(&self, inflation: f64, added: f64) -> Result<Sampler, GaussianError> {
         let variance = self.variance.iter().map(|v| inflation * v + added).collect();
         Sampler::diagonal(&self.mean, variance)
@@ -29,8 +29,10 @@ impl DiagonalGaussian {
 }
 
 impl Sampler {
-    /// Returns a sampler of independent dimensions with these variances. Fails when one is negative or anything is not
-    /// finite.
+    /// Returns a sampler of independent dimensions with these variances.
+    ///
+    /// # Errors
+    /// Returns an error if a variance is negative, or any value is not finite.
     pub fn diagonal(mean: &[f64], variance: Vec<f64>) -> Result<Sampler, GaussianError> {
         let bad = mean.iter().find(|m| !m.is_finite());
         if let Some(v) = bad.or(variance.iter().find(|v| !v.is_finite() || **v < 0.0)) {
@@ -49,8 +51,7 @@ impl Sampler {
         self.mean.len()
     }
 
-    /// Places the feature that standard normals `noise` (dim,) stand for: `mean + sqrt(variance) noise` or `mean + L
-    /// noise`.
+    /// Writes the feature for standard normals `noise` (dim,): `mean + sqrt(variance) noise` or `mean + L noise`.
     pub fn place(&self, noise: &[f64], out: &mut [f32]) {
         match &self.spread {
             SamplerSpread::Diagonal(deviation) => {
@@ -70,7 +71,9 @@ impl Sampler {
         }
     }
 
-    /// Draws one feature, `(dim,)`. Takes `dim` words, one more if `dim` is odd. `scratch` is reused between calls.
+    /// Draws one feature, `(dim,)`.
+    ///
+    /// It takes `dim` words, one more if `dim` is odd. `scratch` is reused between calls.
     pub fn draw(&self, rng: &mut impl RngCore, scratch: &mut Vec<f64>, out: &mut [f32]) {
         scratch.resize(self.dim().next_multiple_of(2), 0.0);
         for pair in scratch.chunks_exact_mut(2) {

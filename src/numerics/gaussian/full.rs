@@ -1,24 +1,25 @@
-//! A Gaussian with a full covariance.
+//! Gaussian with a full covariance.
 
 use super::{DiagonalGaussian, GaussianError, Sampler};
 use crate::numerics::dense::Cholesky;
 use crate::numerics::products::{Matrix, Target};
 use crate::numerics::symmetric::Symmetric;
 
-/// A Gaussian with a full covariance. For 768 dimensions it takes 4.7 MB.
+/// Gaussian with a full covariance. With 768 dimensions it takes 4.7 MB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FullGaussian {
-    /// Samples it was estimated from.
+    /// Number of samples from which it was estimated.
     pub count: u64,
     /// Mean, `(dim,)`.
     pub mean: Vec<f64>,
-    /// Unbiased covariance, `(dim, dim)`, symmetric; zeros below two samples.
+    /// Unbiased covariance, `(dim, dim)`, symmetric; zeros with fewer than two samples.
     pub covariance: Vec<f64>,
 }
 
 impl FullGaussian {
-    /// Returns the mean and unbiased covariance of rows of length `dim`: one pass for the mean, one product of the
-    /// centerd rows on this thread.
+    /// Returns the mean and unbiased covariance of rows of length `dim`.
+    ///
+    /// It takes one pass for the mean, and one matrix product of the centered rows on this thread.
     pub fn fit<T: Copy + Into<f64>>(dim: usize, rows: &[impl AsRef<[T]>]) -> FullGaussian {
         let DiagonalGaussian { count, mean, .. } =
             DiagonalGaussian::fit(dim, rows.iter().map(AsRef::as_ref));
@@ -44,8 +45,10 @@ impl FullGaussian {
         self.mean.len()
     }
 
-    /// Returns the Gaussian of both sets of samples together; see [`DiagonalGaussian::merge`]. A part of one sample
-    /// moves the mean and adds its distance, so nothing is lost by its missing covariance.
+    /// Returns the Gaussian of both sets of samples together; see [`DiagonalGaussian::merge`].
+    ///
+    /// A part of one sample changes the mean and adds its distance to the covariance, so that the merge is exact
+    /// although it has no covariance itself.
     pub fn merge(&self, other: &FullGaussian) -> FullGaussian {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };
@@ -65,13 +68,13 @@ impl FullGaussian {
         FullGaussian { count: self.count + other.count, mean, covariance }
     }
 
-    /// Returns the lower triangle row by row, `dim (dim + 1) / 2` numbers: what travels.
+    /// Returns the lower triangle row by row, `dim (dim + 1) / 2` numbers, as messages carry it.
     pub fn packed(&self) -> Vec<f64> {
         let dim = self.dim();
         (0..dim).flat_map(|i| self.covariance[i * dim..=i * dim + i].iter().copied()).collect()
     }
 
-    /// Inverts [`FullGaussian::packed`]; `None` when the lengths do not fit together.
+    /// Reverses [`FullGaussian::packed`]; `None` if the lengths do not fit together.
     pub fn from_packed(count: u64, mean: Vec<f64>, packed: &[f64]) -> Option<FullGaussian> {
         let dim = mean.len();
         if packed.len() != dim * (dim + 1) / 2 {
@@ -83,10 +86,10 @@ impl FullGaussian {
         Some(FullGaussian { count, mean, covariance })
     }
 
-    /// Draws from `N(mean, inflation * covariance)`.
+    /// Returns a sampler of `N(mean, inflation * covariance)`.
     ///
-    /// A covariance from fewer samples than dimensions is singular: what is added to the diagonal starts at `jitter`
-    /// times its mean and grows tenfold until the Cholesky factor exists, at most to that mean itself.
+    /// A covariance from fewer samples than dimensions is singular. So a value is added to its diagonal, which starts
+    /// at `jitter` times the diagonal's mean and grows tenfold until the Cholesky factor exists, up to the mean itself.
     pub fn sampler(&self, inflation: f64, jitter: f64) -> Result<Sampler, GaussianError> {
         let dim = self.dim();
         let invalid = self.mean.iter().chain(&self.covariance).find(|v| !v.is_finite());

@@ -21,35 +21,35 @@ pub use draw::Sampler;
 pub use full::FullGaussian;
 pub use pooled::ClassMoments;
 
-/// Reason that a Gaussian cannot be used.
+/// Reason why a Gaussian cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GaussianError {
-    /// A mean, variance or covariance is NaN or infinite, or a variance negative.
+    /// Mean, variance or covariance that is NaN or infinite, or negative variance.
     #[error("a class statistic is {0}; look for a client whose features are not finite")]
     Invalid(f64),
-    /// The covariance has no Cholesky factor even with the largest jitter.
+    /// Covariance without a Cholesky factor, even with the largest jitter.
     #[error(
         "the covariance of {dim} dimensions from {count} samples is not positive definite even with \
          {jitter:.1e} added to its diagonal; use diagonal Gaussians"
     )]
     NotPositiveDefinite {
-        /// Dimensions.
+        /// Number of dimensions.
         dim: usize,
-        /// Samples it was estimated from.
+        /// Number of samples from which it was estimated.
         count: u64,
-        /// The last value that was tried.
+        /// Last jitter that was tried.
         jitter: f64,
     },
 }
 
-/// A Gaussian with a diagonal covariance.
+/// Gaussian with a diagonal covariance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiagonalGaussian {
-    /// Samples it was estimated from.
+    /// Number of samples from which it was estimated.
     pub count: u64,
     /// Mean, `(dim,)`.
     pub mean: Vec<f64>,
-    /// Unbiased variance, `(dim,)`; zeros below two samples.
+    /// Unbiased variance, `(dim,)`; zeros with fewer than two samples.
     pub variance: Vec<f64>,
 }
 
@@ -108,7 +108,7 @@ impl DiagonalGaussian {
 
 /// Returns mean and variance, `(dim,)` each, of `sum_m weight_m N(mean_m, inflation * variance_m)`.
 ///
-/// The weights sum to one. The variance is `sum_m weight_m (inflation * variance_m + mean_m^2) - mean^2`, computed
+/// The weights must sum to one. The variance is `sum_m weight_m (inflation * variance_m + mean_m^2) - mean^2`, computed
 /// around the mean.
 pub fn mixture_moments<'a>(
     dim: usize,

@@ -2,19 +2,19 @@
 
 use super::{DiagonalGaussian, mixture_moments};
 
-/// Moments of a class's samples in an upload: number, mean, and variance divided by `n`.
+/// Moments of a class's samples in an upload: count, mean, and biased variance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassMoments {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
     /// Mean, `(dim,)`.
     pub mean: Vec<f64>,
-    /// Variance divided by `n`, `(dim,)`.
+    /// Variance divided by the number of samples, `(dim,)`.
     pub variance: Vec<f64>,
 }
 
 impl ClassMoments {
-    /// Fits rows of length `dim`.
+    /// Returns the moments of rows of length `dim`.
     pub fn fit<T: Copy + Into<f64>>(
         dim: usize,
         rows: impl IntoIterator<Item = impl AsRef<[T]>>,
@@ -24,9 +24,9 @@ impl ClassMoments {
         ClassMoments { count: fitted.count, mean: fitted.mean, variance }
     }
 
-    /// Returns `mu = sum_k p_k mu_k`, `var = sum_k p_k (mu_k^2 + var_k) - mu^2` with `p_k = n_k / sum n`: exactly those
-    /// of all samples together, however they are divided among clients. Computed around `mu`, so it is never negative.
-    /// Nothing where there is no sample.
+    /// Returns the moments of all clients' samples together, however they are divided among clients. They are `mu =
+    /// sum_k p_k mu_k` and `var = sum_k p_k (mu_k^2 + var_k) - mu^2` with `p_k = n_k / sum n`. The variance is computed
+    /// around `mu`, so that it is never negative. Without samples the moments are zero.
     ///
     /// ```
     /// use fedcast::numerics::gaussian::ClassMoments;

@@ -52,7 +52,7 @@ impl PlotAxis {
         let bounds = AxisBounds::of(label);
         // Error bars may exceed the possible values, the axis does not.
         let (mut low, mut high) = extent(values.into_iter().map(|value| bounds.hold(value)));
-        // An axis that begins at 70 of 100 is misread less often than one cut at an unexpected place.
+        // Values from 70 to 100 are readable without a zero; values from 40 to 100 would look too far apart.
         if low > 0.0 && low < 0.5 * high {
             low = 0.0;
         }
@@ -139,7 +139,7 @@ impl PlotAxis {
     }
 }
 
-/// Interface of plotters.
+/// Coordinates and ticks for `plotters`.
 impl Ranged for PlotAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;

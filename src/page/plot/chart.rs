@@ -68,10 +68,10 @@ type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<PlotAxis, Pl
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Height of a chart.
+/// Height of a chart, in pixels.
 const HEIGHT: u32 = 320;
 
-/// Width of a chart of one panel; it is readable on a phone.
+/// Width of a chart of one panel, in pixels; it is readable on a phone.
 const WIDTH: u32 = 480;
 
 /// Width of a chart whose rows have names, of which long ones take half.
@@ -80,7 +80,7 @@ const WITH_NAMES: u32 = 560;
 /// Width of each of several panels, which stand side by side or one below the other.
 const NARROW: u32 = 380;
 
-/// Draws panels, each for itself, so that they find room side by side or one below the other.
+/// Draws each panel as a drawing, so that the page can put them side by side or one below the other.
 pub fn chart(panels: &[Panel]) -> Vec<Drawing> {
     let width = match panels {
         [panel] if named(&panel.y) => WITH_NAMES,

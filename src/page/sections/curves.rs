@@ -13,7 +13,7 @@ const POINTS: usize = 50;
 /// Points of an arm.
 pub(super) type Curve = Vec<CurvePoint>;
 
-/// Returns the figures of [`PageContent::charts`].
+/// Returns a figure of learning curves for each of [`PageContent::charts`].
 pub fn section(content: &PageContent) -> Option<PageSection> {
     let wanted = content.plots.is_empty() || content.plots.contains(&Plot::AccuracyByRound);
     let charts = if wanted { content.charts() } else { Vec::new() };

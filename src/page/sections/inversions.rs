@@ -55,7 +55,7 @@ fn figure(at: usize, arm: &str, inversion: &RunInversion) -> Markup {
     }
 }
 
-/// Words for what is inverted.
+/// Words for the target of an inversion.
 struct TargetWords {
     /// Vector of a single image.
     vector: &'static str,

@@ -26,7 +26,7 @@ const MISSING: [Quantity; 2] = [
     ("clients lost", Label::Number, |round| Some(round.lost)),
 ];
 
-/// Returns the figures of [`PageContent::charts`], as far as rounds take time and uploads are missing.
+/// Returns figures for each of [`PageContent::charts`], if rounds take time or uploads are missing.
 pub fn section(content: &PageContent) -> Option<PageSection> {
     let mut figures = Vec::new();
     for (number, (name, arms)) in content.charts().iter().enumerate() {

@@ -8,7 +8,7 @@ use crate::page::plot::{Label, chart};
 use crate::results::Arm;
 use crate::study::Plot;
 
-/// Returns the figures of [`PageContent::charts`].
+/// Returns a figure of accuracies after each task for each of [`PageContent::charts`].
 pub fn section(content: &PageContent) -> Option<PageSection> {
     let wanted = content.plots.is_empty() || content.plots.contains(&Plot::AccuracyByTask);
     let charts = if wanted { content.charts() } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! The first method's network, as it stays.
+//! Frozen network of the first method, as a predictor.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use crate::model::{FrozenPart, in_frozen_batches};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 use crate::wire::Body;
 
-/// Frozen network whose features are worth keeping: they are identified by the digest of the first method's additions
-/// to the backbone.
+/// Frozen network whose features are cached.
+///
+/// Their key is the digest of the first method's additions to the backbone.
 pub(super) struct FrozenFeatures {
     network: Arc<dyn Predictor>,
     digest: u64,

@@ -59,7 +59,7 @@ const TAG: usize = 1;
 struct FrozenExtractor {
     features: Arc<dyn Predictor>,
     asset: Arc<Asset>,
-    /// The first server as it was then, from which another process freezes the same features.
+    /// Saved state of the first server, from which another process freezes the same features.
     server: Arc<Body>,
 }
 
@@ -89,7 +89,7 @@ impl Composed {
 
     /// Returns the number of phases of the first method in the first task.
     ///
-    /// It may not depend on their rounds.
+    /// It must not depend on the scenario's number of rounds.
     fn first_phases(&self, view: &TaskView) -> usize {
         let stage = Stage::of(Arc::new(view.clone()), 1);
         self.first.phases(&stage, 1).len()
@@ -129,7 +129,6 @@ impl Composed {
         found.map(Some).ok_or_else(|| malformed("names features that no job has frozen"))
     }
 
-    /// Neighbors of the same stage, on the same features, stay together.
     /// Returns a member as the first or the second method sees it.
     fn inner_member(
         &self,
@@ -196,7 +195,7 @@ fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
     restrictions.retain(|restriction| restriction.service != Capability::MixedTasks);
     let why = "the task of a round says which of two methods learns";
     restrictions.push(Restriction { service: Capability::MixedTasks, why });
-    // Of the first method at least its features are held.
+    // The server holds the first method's features even if that method does not report its memory.
     let features = MemoryFootprint { server: tensor_bytes(&first.features), client: 0 };
     let of_first = first.memory_footprint.unwrap_or(features);
     let both = |then: MemoryFootprint| MemoryFootprint {
@@ -243,7 +242,7 @@ fn down_within(message: &Message) -> Result<Message, WireError> {
     let before = match is_second(message)? {
         false => TAG,
         true => {
-            // The last one is the features'.
+            // The features are the last asset.
             inner.assets.pop();
             TAG + DIGEST_BYTES
         }

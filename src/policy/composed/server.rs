@@ -157,7 +157,7 @@ impl Server for ComposedServer {
 
     /// Returns the server's metrics and a hash of the state that the features are made of.
     ///
-    /// The hash is computed now and must never change.
+    /// The hash is computed at every call; a change of it would show that the features are not frozen.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         let Some(second) = &self.second else { return self.first.metrics() };
         let digest = second.frozen.features.feature_state().digest();

@@ -35,8 +35,8 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Returns the schema of a document of this program's format.
 ///
-/// Keys that are not in it are refused, so that a misspelled one is noticed. Keys that are written whatever their values
-/// are are required. Every value may be null except the format.
+/// It allows no other keys, so that a misspelled one is noticed, and requires those that are always written. Values may
+/// be null, except the format, the directory and hash of a run, and the step.
 pub fn json_schema(document: RunDocument) -> Value {
     let (name, title) = match document {
         RunDocument::Summary => ("summary", "summary.json of a run of fedcast"),
@@ -72,7 +72,7 @@ pub fn json_schema(document: RunDocument) -> Value {
 
 /// Returns the schema of a document that a command prints, of this version of its form.
 ///
-/// As in [`json_schema`], keys that are always written are required, and other keys are refused.
+/// As in [`json_schema`], keys that are always written are required, and no others are allowed.
 pub fn printed_schema(name: &str, title: &str, content: Content, format: u32) -> Value {
     let mut schema = object_of(content);
     schema["properties"]["format"] =

@@ -1,8 +1,9 @@
-//! `bias.csv`: answers of every client's model to the test samples of all classes seen, before aggregation.
+//! `bias.csv`: predictions of every client's model for the test samples of all classes seen, before aggregation.
 //!
 //! Rounds and tasks count from 1, clients and head rows from 0; `class` is the class of the row, in the data set's
-//! numbers. `train_samples` is the number of training samples of the class that the client has, `predicted` the number of test
-//! samples for which its model predicted it. The file is written only if `record.metrics` contains `federated-bias`.
+//! numbers. `train_samples` is the number of training samples of the class that the client has, `predicted` the number
+//! of test samples for which its model predicted it. The file is written only if `record.metrics` contains
+//! `federated-bias`.
 
 use std::io;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub(in crate::report) struct BiasRow {
 pub struct BiasTable {
     disk: Disk,
     path: PathBuf,
-    /// Created when there is something to write.
+    /// Writer of the file, created with the first row.
     csv: Option<Csv<DiskFile, BiasRow>>,
     /// Classes of the tasks so far, by head row.
     classes: Vec<u32>,

@@ -43,7 +43,7 @@ pub(in crate::report) struct ClientTaskRow {
 pub struct ClientTasksTable {
     disk: Disk,
     path: PathBuf,
-    /// Created when there is something to write.
+    /// Writer of the file, created with the first row.
     csv: Option<Csv<DiskFile, ClientTaskRow>>,
 }
 

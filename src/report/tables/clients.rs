@@ -69,7 +69,7 @@ struct Account {
     rejected: u64,
     samples: u64,
     worked: u64,
-    /// Bytes kept after the last training.
+    /// Bytes of the state that the client keeps after its last training.
     kept: u64,
     drawn: Option<Drawn>,
 }
@@ -79,7 +79,7 @@ struct Account {
 struct Drawn {
     slowness: u64,
     setup: u64,
-    /// `None` if its frames take no time.
+    /// Download bandwidth in bytes per second; `None` if frames take no time.
     down: Option<u64>,
     up: Option<u64>,
     round_trip: u64,

@@ -113,22 +113,24 @@ struct ParticipantRow {
 }
 
 impl ParticipantRow {
-    /// Sets the outcome unless one is known; `Skipped`, an expectation, is replaced.
+    /// Sets the outcome unless a final one is known; `Skipped` is an expectation that later events replace.
     fn became(&mut self, outcome: UpdateOutcome) {
         if matches!(self.outcome, None | Some(UpdateOutcome::Skipped)) {
             self.outcome = Some(outcome);
         }
     }
 
-    /// Takes that the sum of the round was not opened; an upload that is still to come is no part of it. After an
-    /// upload only frames of secure aggregation are lost.
+    /// Marks an upload that arrived as part of a sum that could not be opened.
+    ///
+    /// An upload that did not arrive is no part of the sum. Frames that are lost after it are those of secure
+    /// aggregation.
     fn stays_unopened(&mut self) {
         if self.arrived.is_some() && matches!(self.outcome, None | Some(UpdateOutcome::Lost)) {
             self.outcome = Some(UpdateOutcome::Unopened);
         }
     }
 
-    /// Returns true if no further event changes the row; a skipped client still sends its frame.
+    /// Returns true if no further event changes the row; a skipped client's frame is still to come.
     fn settled(&self) -> bool {
         match &self.outcome {
             None => self.load && self.arrived.is_some(),
@@ -187,9 +189,9 @@ impl PendingRound {
         }
     }
 
-    /// Returns true if the outcomes of all participants are known.
+    /// Returns true if the round has closed and the outcomes of all participants are known.
     ///
-    /// The first frame of one may come after the round.
+    /// The first frame of a participant may come after the round has closed.
     fn settled(&self) -> bool {
         let places = self.places.iter().filter(|(_, place)| place.settled());
         let settled: BTreeSet<ParticipantId> =

@@ -1,8 +1,8 @@
 //! `rounds.csv`: accuracy, loss, virtual time and bytes, one row per round.
 //!
-//! A row is written once it is final: when a round opens and every participant of this one was aggregated, failed,
-//! was lost or arrived late, or when its task ends. Rows are always in the order of rounds. `rounds.jsonl` has the
-//! same rows as flat JSON objects, with `_step` for trackers that need one.
+//! A row is final once its round has closed and every participant was aggregated, failed, was lost or arrived late.
+//! Final rows are written when a round opens or a task ends, all others when the run ends. Rows are always in the order
+//! of rounds. `rounds.jsonl` has the same rows as flat JSON objects, with `_step` for trackers that need one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
@@ -116,7 +116,7 @@ struct Pending {
     sampled: usize,
     participants: u32,
     aggregated: u32,
-    /// Participants whose upload came or will not: nothing more comes from them.
+    /// Participants whose upload has arrived, in time or late, or will not come.
     settled: BTreeSet<ParticipantId>,
     failed: u32,
     rejected: u32,
@@ -134,7 +134,7 @@ impl Pending {
         self.settled.insert(participant);
     }
 
-    /// Returns true if nothing of the round is to come.
+    /// Returns true if the round has closed and all of its participants are settled.
     fn is_final(&self) -> bool {
         self.closed.is_some() && self.settled.len() >= self.participants as usize
     }
@@ -331,7 +331,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     .into_iter()
                     .for_each(|row| row.accuracy = row.accuracy.or(accuracy));
             }
-            // A frame of its rounds may still be on its way.
+            // A frame of the task's rounds may still be in transit.
             Event::TaskEnded { .. } => self.flush(false)?,
             Event::RunEnded { .. } => self.flush(true)?,
             _ => {}

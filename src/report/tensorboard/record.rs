@@ -1,8 +1,9 @@
 //! File format: frames with masked checksums around small protobuf messages.
 //!
-//! A frame is the length of its data (u64), the masked CRC-32C of those eight bytes, the data, and the masked CRC-32C of
-//! the data, all little-endian. The data is an `Event`: `wall_time` (field 1, double), `step` (2, int64), and either
-//! `file_version` (3, string) or `summary` (5), a list (1) of values with `tag` (1, string) and `simple_value` (2, float).
+//! A frame is the length of its data (u64), the masked CRC-32C of those eight bytes, the data, and the masked CRC-32C
+//! of the data, all little-endian. The data is an `Event`: `wall_time` (field 1, double), `step` (2, int64), and either
+//! `file_version` (3, string) or `summary` (5), a list (1) of values with `tag` (1, string) and `simple_value` (2,
+//! float).
 
 /// Number with a name.
 #[derive(Clone, Debug, PartialEq)]

@@ -181,7 +181,6 @@ fn parting(one: &Group, other: &Group) -> Option<Parting> {
 
 impl MetricRow {
     fn of(metric: Metric, groups: &[Group]) -> MetricRow {
-        // A run that did not send a kind sent 0 bytes of it.
         let spread = groups.iter().map(|group| group.arm.spread(&metric)).collect();
         let against = |group: &Group| Against::of(&metric, &groups[0].arm, &group.arm);
         MetricRow {

@@ -191,7 +191,7 @@ impl BackboneSection {
         }
     }
 
-    /// Returns the files that it names with their keys, for changes.
+    /// Returns the paths of the files that it names, with their keys, to be changed.
     pub(super) fn files_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
         let (weights, vocabulary) = match self {
             BackboneSection::Vit(VitSection { weights: Weights::File(path), .. })

@@ -163,11 +163,11 @@ impl Weights {
         doc: &'static str,
     ) -> Option<Architecture> {
         if *self == Weights::Embedded {
-            // Not asked for by `given`: `architecture` is a key only with a file, and is looked for there.
+            // Not `given`, after which the search for keys would try this one with embedded weights, too.
             if table.written().iter().any(|key| key == "architecture") {
                 refuse_embedded(table, "architecture");
             }
-            // Known to the description and to "did you mean" all the same.
+            // The description of keys and "did you mean" know the key in any case.
             table.optional(&Param::<VitPreset>::unset("architecture", doc));
             return None;
         }

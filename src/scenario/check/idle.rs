@@ -26,11 +26,11 @@ impl Scenario {
         idle
     }
 
-    /// Notes seeds and transforms that are not used, and units that are whole shards.
+    /// Notes seeds and transforms that are not used, and dummy clients that are whole shards.
     fn idle_data(&self, idle: &mut Vec<Ignored>) {
         let powder = matches!(self.tasks.arrival, ArrivalChoice::ClientTasks { .. });
         let seeds = &self.seed;
-        // Unless it is written it is one of these.
+        // A seed that is not written has one of these values.
         let own = ![seeds.partition, seeds.run, 0].contains(&seeds.class_order);
         if own && self.tasks.order == ClassOrder::Native && !powder {
             say(idle, "seed.class_order", "tasks.order is \"native\"");

@@ -32,7 +32,7 @@ pub struct SyntheticSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub classes_per_client: Option<u32>,
     /// Expected distance between the same class at two natural owners, in standard deviations of a class.
-    // Where it is zero it may have no meaning, and an effective scenario has to read back.
+    // Zero is left out of an effective scenario, which may lack the `clients` that the key needs.
     #[key(when = clients.is_some(), default = 0.0, at_least = 0.0)]
     #[serde(skip_serializing_if = "is_zero")]
     pub client_shift: f64,

@@ -106,7 +106,7 @@ fn explored<C>(read: impl Fn(&mut TableReader<'_>) -> C, narrow: bool) -> Catalo
         let recorded = tables.as_ref().map_or(Recorded::All, Recorded::Tables);
         let readout = TableReader::tried(&root, recorded, &read);
         for (path, shape) in found.take(&setting, readout) {
-            // Only one table is exchanged at a time: what stands inside it goes.
+            // A new trial value of a table replaces all trial values inside that table.
             if tried.insert((path.clone(), shape.clone(), text_of_same_table(&setting, &path))) {
                 let inside = format!("{path}.");
                 let keep = |(key, _): &&(String, Shape)| *key != path && !key.starts_with(&inside);
@@ -282,7 +282,7 @@ impl FoundKeys {
             if table.is_empty() || preset || !inside || key == path {
                 continue;
             }
-            // What stands in a table that need not be there is allowed where that table is.
+            // A key in an optional table is allowed wherever the table is.
             let around = path.match_indices('.').map(|(dot, _)| &path[..dot]);
             let mut inside = around.filter(|around| around.len() > table.len()).chain([path]);
             let asked = |place: &&str| words.values().any(|paths| paths.contains(*place));

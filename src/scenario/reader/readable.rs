@@ -1,6 +1,6 @@
 //! Types that a key can have.
 
-// Closed on purpose: read here, named everywhere.
+// The traits for reading keys are private to `scenario` on purpose; the types are public.
 #![allow(private_interfaces)]
 
 use std::path::PathBuf;

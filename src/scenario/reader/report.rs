@@ -101,8 +101,8 @@ impl ReadingReport {
             places.push((range.start, fault));
         }
         places.sort_by_key(|(start, _)| *start);
-        // What comes behind the first one is read from the middle of something; only slips that are known count, a line
-        // each.
+        // After the first syntax error the parser may be in the middle of something, so of the later ones only known
+        // typing errors are reported, one per line.
         let mut last_line = None;
         for (start, fault) in places {
             let line = text.get(..start).unwrap_or(&text).matches('\n').count();

@@ -17,7 +17,7 @@ pub fn with_shared_forms(mut schema: Value) -> Value {
         repeated.map(|(text, seen)| (text, free(seen.name, &mut taken))).collect();
     let mut definitions = Map::new();
     for (text, name) in &names {
-        // Written by us a moment ago.
+        // Parsing cannot fail: the text is the form as JSON.
         let mut form: Value = serde_json::from_str(text).unwrap_or_default();
         each_form(&mut form, &mut |form, _| referred(form, &names));
         definitions.insert(name.clone(), form);

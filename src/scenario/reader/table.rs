@@ -219,7 +219,7 @@ impl<'a> TableReader<'a> {
         let absent = Node { span: self.node.span, ..Node::empty_table() };
         let (written, place) = (self.value_of(name), self.place_of(name));
         let table = written.filter(|node| node.as_table().is_some());
-        // Keys of a value that is no table are not missing, they are unreadable: say nothing more.
+        // The keys of a value that is no table cannot be read; errors about them would only repeat that.
         let mut unsaid = ReadingReport::default();
         let report = match written.is_some() && table.is_none() {
             true => &mut unsaid,

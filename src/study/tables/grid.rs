@@ -9,7 +9,7 @@ use super::published::PublishedValue;
 use crate::results::{Metric, ResultsError, Sheet, Spread};
 use crate::study::{AxisArm, Point, Study};
 
-/// Suffixes of the columns of `table.csv` that belong to a metric with published numbers.
+/// Suffixes of the columns of `table.csv` with a metric's published number and its standard deviation.
 pub(super) const PUBLISHED: [&str; 2] = ["_published", "_published_sd"];
 /// Column of `table.csv` with the changes that published numbers do not include.
 pub(super) const CHANGES: &str = "published_changes";
@@ -62,7 +62,7 @@ pub struct PublishedGrids {
     pub notes: Vec<String>,
 }
 
-/// Reader of the facts of a point: an entry by metric, the changes, the source.
+/// Source of the facts of a point: published and measured number by metric, changes, and source of the numbers.
 pub(super) trait GridFacts {
     fn entry(&self, point: &Point, metric: &Metric) -> GridEntry;
     fn changes(&self, point: &Point) -> Vec<String>;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `cells.csv`, `cells.parquet` | one row per run: axes, seeds, status, every metric, bytes by kind, digests |
 //! | `rounds.csv`, `rounds.parquet` | the rounds of all runs, with their axes |
-//! | `table.md`, `table.tex`, `table.csv` | one row per point: mean and standard deviation over seeds, published numbers |
+//! | `table.md`, `table.tex`, `table.csv` | one row per point: mean and standard deviation, published numbers |
 //! | `paired.csv` | differences from the baseline, paired by seed |
 //!
 //! All of them are computed from the runs alone and are written as a whole, so that merged shards give the same files

@@ -1,6 +1,6 @@
 //! Text encoders with Hugging Face's names, which are also ours.
 //!
-//! Exceptions are models converted from TensorFlow.
+//! Only models converted from TensorFlow have other names.
 
 use super::{Family, Network, Rule, same};
 
@@ -16,7 +16,7 @@ pub static FAMILY: Family = Family {
         "cls.*",
         "classifier.*",
         "qa_outputs.*",
-        // A list of the numbers from 0, kept with the weights by older versions.
+        // The numbers from 0 on, which older versions saved with the weights.
         "embeddings.position_ids",
     ],
 };

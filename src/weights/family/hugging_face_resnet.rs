@@ -1,4 +1,4 @@
-//! Residual networks in the names of Hugging Face's `transformers`: the same layers as torchvision's, in other words.
+//! Residual networks with the names of Hugging Face's `transformers`: the layers of torchvision's under other names.
 
 use super::{Family, Network};
 

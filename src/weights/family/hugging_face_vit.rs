@@ -1,5 +1,5 @@
-//! Vision transformers in the names of Hugging Face's `transformers`: ViT, DeiT and DINO, with a model's word (`vit.`)
-//! before them or not. Queries, keys and values are three projections there. DINOv2 has other names for some, and
+//! Vision transformers with the names of Hugging Face's `transformers`: ViT, DeiT and DINO, with or without a model
+//! prefix (`vit.`). Queries, keys and values are three projections there. DINOv2 has other names for some layers, and
 //! LayerScale.
 
 use super::{Family, Network, Rule, laid, same, scaled};
@@ -12,7 +12,7 @@ pub static FAMILY: Family = Family {
     rules: &RULES,
     words: &[],
     kept: &[],
-    // A pooler is a separate layer behind the token of the class.
+    // The pooler is an additional layer on the class token.
     passed: &[
         "classifier.*",
         "cls_classifier.*",
@@ -64,7 +64,7 @@ static RULES: [Rule; 26] = [
     same(&["encoder.layer.{}.intermediate.dense.bias"], "blocks.{}.mlp.fc1.bias"),
     same(&["encoder.layer.{}.output.dense.weight"], "blocks.{}.mlp.fc2.weight"),
     same(&["encoder.layer.{}.output.dense.bias"], "blocks.{}.mlp.fc2.bias"),
-    // Of DINOv2.
+    // Names of DINOv2.
     same(&["encoder.layer.{}.norm1.weight"], "blocks.{}.norm1.weight"),
     same(&["encoder.layer.{}.norm1.bias"], "blocks.{}.norm1.bias"),
     same(&["encoder.layer.{}.norm2.weight"], "blocks.{}.norm2.weight"),

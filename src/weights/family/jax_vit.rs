@@ -1,5 +1,6 @@
-//! Vision transformers as the JAX release of ViT and AugReg has them (`.npz`): kernels with inputs in front, and heads
-//! as an axis of their own.
+//! Vision transformers of the JAX release of ViT and AugReg (`.npz`).
+//!
+//! Kernels have their inputs first, and heads as a separate axis.
 
 use super::{Family, Network, Rule, laid, same};
 use crate::weights::Layout;

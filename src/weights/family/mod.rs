@@ -1,4 +1,4 @@
-//! Families of names of checkpoints: one table of rules per family, each in its own file.
+//! Families of tensor names in checkpoints: one table of rules per family, each in a separate file.
 
 mod bert;
 mod hugging_face_resnet;
@@ -12,7 +12,7 @@ mod torchvision_vit;
 pub use rules::{Family, Network, Rule};
 use rules::{laid, same, scaled};
 
-/// All that are known, in the order in which they are tried.
+/// All known families, in the order in which they are tried.
 pub static FAMILIES: [&Family; 7] = [
     &timm_vit::FAMILY,
     &hugging_face_vit::FAMILY,
@@ -23,7 +23,7 @@ pub static FAMILIES: [&Family; 7] = [
     &bert::FAMILY,
 ];
 
-/// Words that programs put before all names of a network.
+/// Prefixes that programs put before all names of a network.
 pub(super) const PREFIXES: [&str; 17] = [
     "module.",
     "model.",

@@ -1,4 +1,4 @@
-//! Residual networks in torchvision's names, which are ours; timm's plain ones have them as well.
+//! Residual networks with torchvision's names, which are also ours and those of timm's plain ones.
 
 use super::{Family, Network};
 

@@ -1,42 +1,42 @@
-//! Rules from the names of a family to ours.
+//! Rules from the tensor names of a family to ours.
 
 use crate::weights::Layout;
 
-/// The names that one program gives the tensors of one kind of network.
+/// Tensor names that one program gives to one kind of network.
 #[derive(Debug)]
 pub struct Family {
     /// Name for messages.
     pub name: &'static str,
-    /// Network that the rules lead to.
+    /// Network to whose names the rules lead.
     pub network: Network,
-    /// The tensor by whose name it is recognised, behind any prefix.
+    /// Tensor by whose name, after any prefix, the family is recognized.
     pub anchor: &'static str,
-    /// Rules from its names to ours.
+    /// Rules from the family's names to ours.
     pub rules: &'static [Rule],
-    /// Parts of the family's names, with ours, for names that no rule covers.
+    /// Parts of the family's names and their counterparts in ours, for names that no rule covers.
     ///
     /// A part that begins with a dot applies anywhere, any other at the beginning.
     pub words: &'static [(&'static str, &'static str)],
-    /// Patterns of tensors whose names, with other words, are ours already; where no rule is about them.
+    /// Patterns of tensors that keep their names except for these parts, if no rule covers them.
     pub kept: &'static [&'static str],
-    /// Patterns of tensors that are passed over without being asked for: they stand behind the features (a
-    /// classifier, a pooler), or were used in training only.
+    /// Patterns of tensors that are skipped without a request: layers after the features, such as a classifier or a
+    /// pooler, or tensors of training only.
     pub passed: &'static [&'static str],
 }
 
-/// Network that a family's rules lead to.
+/// Network to whose names a family's rules lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// A vision transformer, in timm's names.
+    /// Vision transformer with timm's names.
     Vit,
-    /// A residual network, in torchvision's names.
+    /// Residual network with torchvision's names.
     ResNet,
-    /// An encoder of text, in Hugging Face's names.
+    /// Text encoder with Hugging Face's names.
     Bert,
 }
 
 impl Network {
-    /// Returns a name for messages.
+    /// Returns the name of the network for messages.
     pub fn word(self) -> &'static str {
         match self {
             Network::Vit => "a vision transformer",
@@ -46,26 +46,26 @@ impl Network {
     }
 }
 
-/// Tensors of a file and the one of ours that they become; `{}` is the number of a block.
+/// Tensors of a file and the tensor of ours that they become; `{}` is the number of a block.
 #[derive(Debug)]
 pub struct Rule {
-    /// Our name.
+    /// Name of our tensor.
     pub to: &'static str,
-    /// Its names, in the order in which they are joined.
+    /// Names in the family, in the order in which they are joined.
     pub from: &'static [&'static str],
-    /// Change to the tensors.
+    /// Change of the tensors.
     pub layout: Layout,
-    /// A vector by whose numbers the rows are multiplied afterwards, in files that have it: LayerScale, which is folded
-    /// into the linear layer before it.
+    /// Vector that multiplies the rows afterwards, if the file has it: LayerScale, which is folded into the linear
+    /// layer before it.
     pub scale: Option<&'static str>,
 }
 
-/// Returns a rule for a tensor that stays as it is.
+/// Returns a rule for a tensor that does not change.
 pub(super) const fn same(from: &'static [&'static str; 1], to: &'static str) -> Rule {
     Rule { to, from, layout: Layout::Same, scale: None }
 }
 
-/// Returns a rule for a tensor that stays as it is where there is no LayerScale behind it.
+/// Returns a rule for a tensor that does not change, unless it is followed by LayerScale.
 pub(super) const fn scaled(
     from: &'static [&'static str; 1],
     to: &'static str,
@@ -80,12 +80,12 @@ pub(super) const fn laid(from: &'static [&'static str], to: &'static str, layout
 }
 
 impl Family {
-    /// Returns a name of this family with our words in it.
+    /// Returns a name of this family with its parts replaced by ours.
     pub(in crate::weights) fn our_words(&self, theirs: &str) -> String {
         self.words.iter().fold(theirs.to_owned(), |name, (their, our)| reworded(name, their, our))
     }
 
-    /// Returns a name of ours with the words of this family.
+    /// Returns a name of ours with its parts replaced by the family's.
     pub(in crate::weights) fn their_words(&self, ours: &str) -> String {
         self.words.iter().fold(ours.to_owned(), |name, (their, our)| reworded(name, our, their))
     }

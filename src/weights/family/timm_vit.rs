@@ -1,6 +1,6 @@
 //! Vision transformers with timm's names, which are also ours.
 //!
-//! DINO, DINOv2, DeiT and MAE of their authors have them as well.
+//! The authors' releases of DINO, DINOv2, DeiT and MAE have them as well.
 
 use super::{Family, Network, Rule, same, scaled};
 
@@ -11,7 +11,7 @@ pub static FAMILY: Family = Family {
     rules: &RULES,
     words: &[],
     kept: &[],
-    // `head.mlp` and its like are the projection heads of DINO; `mask_token` stands for hidden patches in training.
+    // `head.mlp` and the like are the projection heads of DINO; `mask_token` replaces hidden patches in training.
     passed: &[
         "head.*",
         "head_drop.*",

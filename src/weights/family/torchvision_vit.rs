@@ -1,5 +1,5 @@
-//! Vision transformers in torchvision's names. Their attention is PyTorch's own, with queries, keys and values joined
-//! as ours are. The perceptrons' layers had other names before torchvision 0.13.
+//! Vision transformers with torchvision's names. Their attention is PyTorch's own, with queries, keys and values joined
+//! as ours. The layers of the perceptrons had other names before torchvision 0.13.
 
 use super::{Family, Network, Rule, same};
 
@@ -42,7 +42,7 @@ static RULES: [Rule; 22] = [
     same(&["encoder.layers.encoder_layer_{}.mlp.0.bias"], "blocks.{}.mlp.fc1.bias"),
     same(&["encoder.layers.encoder_layer_{}.mlp.3.weight"], "blocks.{}.mlp.fc2.weight"),
     same(&["encoder.layers.encoder_layer_{}.mlp.3.bias"], "blocks.{}.mlp.fc2.bias"),
-    // Before 0.13.
+    // Names before torchvision 0.13.
     same(&["encoder.layers.encoder_layer_{}.mlp.linear_1.weight"], "blocks.{}.mlp.fc1.weight"),
     same(&["encoder.layers.encoder_layer_{}.mlp.linear_1.bias"], "blocks.{}.mlp.fc1.bias"),
     same(&["encoder.layers.encoder_layer_{}.mlp.linear_2.weight"], "blocks.{}.mlp.fc2.weight"),

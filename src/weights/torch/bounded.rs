@@ -1,34 +1,34 @@
-//! A pickle as plain data, within bounds: candle's machine copies what a pickle remembers and frees what is nested by
-//! recursion, so that a few hostile bytes could ask for any amount of memory or stack. Here every step is counted.
+//! Pickles as plain data, with limits: candle's machine copies memoized objects and drops nested ones recursively, so
+//! that a few malicious bytes could demand any amount of memory or stack. Here every step is counted.
 
 use std::io::BufRead;
 
 use candle_core::pickle::{Object, Stack};
 
-/// Objects within objects; those of PyTorch have about ten.
+/// Largest nesting depth of objects; PyTorch's have about ten.
 const DEPTH: u32 = 64;
 
-/// Objects that are made or copied in all.
+/// Largest number of objects that are made or copied.
 const OBJECTS: u64 = 8_000_000;
 
-/// Bytes of opcodes that build one object of others.
+/// First of the opcodes that make a tuple of a few objects.
 const TUPLE1: u8 = 0x85;
 const PERSISTENT: u8 = b'Q';
-/// Opcodes that remember a copy of the last object.
+/// Opcodes that memoize a copy of the last object.
 const PUTS: [u8; 2] = [b'q', b'r'];
-/// Opcodes that add to a list or dictionary; the others that take objects make one of them.
+/// Opcodes that add to a list or dictionary. All others that take objects make one of them.
 const GROWS: [u8; 4] = [b'a', b'e', b's', b'u'];
-/// Text, with its length in four bytes.
+/// Opcode for a text whose length has four bytes.
 const TEXT: u8 = b'X';
 
 /// Returns the object in a pickle.
 ///
 /// # Errors
-/// Why it cannot be read, in words.
+/// Returns the reason if the pickle cannot be read.
 pub(super) fn unpickled(bytes: &[u8]) -> Result<Object, String> {
     let mut reader = bytes;
     let mut stack = Stack::empty();
-    // Of every object on the stack, how deep it is.
+    // Nesting depth of every object on the stack.
     let mut depths: Vec<u32> = Vec::new();
     let mut objects = 0u64;
     loop {
@@ -67,7 +67,9 @@ pub(super) fn unpickled(bytes: &[u8]) -> Result<Object, String> {
     }
 }
 
-/// Returns the depth of an object and the number of its parts. Objects on the stack are never deeper than allowed.
+/// Returns the depth of an object and the number of its parts.
+///
+/// Objects on the stack never exceed the largest depth.
 fn measured(object: &Object) -> (u32, u64) {
     let of = |parts: &mut dyn Iterator<Item = &Object>| {
         parts.map(measured).fold((0, 0), |(depth, count), (d, c)| (depth.max(d), count + c))
@@ -79,7 +81,7 @@ fn measured(object: &Object) -> (u32, u64) {
             of(&mut [&**callable, &**args].into_iter())
         }
         Object::PersistentLoad(id) => of(&mut std::iter::once(&**id)),
-        // A long text counts as the objects that would take its room.
+        // A long text counts as the number of objects that would need its memory.
         Object::Unicode(text) => (0, text.len() as u64 / 64),
         _ => (0, 0),
     };

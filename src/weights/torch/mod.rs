@@ -1,6 +1,5 @@
-//! Files of `torch.save` since 1.6: zip archives of a pickle, which lists tensors and names their bytes, and of those
-//! bytes. The pickle is read by candle's machine, which builds plain data and executes nothing; its listing is not
-//! trusted.
+//! Files of `torch.save` since 1.6: zip archives of a pickle that lists tensors, and of their bytes. The pickle is read
+//! by candle's machine, which builds plain data and executes nothing; its listing is not trusted.
 
 mod bounded;
 mod state;
@@ -18,13 +17,13 @@ use state::{Found, Stored};
 
 const FORMAT: &str = "PyTorch file";
 
-/// A list of tensors is never larger.
+/// Largest size of the pickle that lists tensors, in bytes.
 const PICKLE: u64 = 64_000_000;
 
-/// An open `.pth`, `.pt` or `.bin`.
+/// Open `.pth`, `.pt` or `.bin` file.
 pub(super) struct TorchFile {
     archive: ZipArchive<BufReader<File>>,
-    /// Folder before the names of members, with its slash.
+    /// Folder before the names of members, including its slash.
     folder: String,
     tensors: BTreeMap<String, Stored>,
     part: Option<String>,
@@ -34,7 +33,7 @@ pub(super) struct TorchFile {
 impl TorchFile {
     /// Reads the pickle of an archive.
     ///
-    /// `members` are the names in the archive, and `part` the keys of the tensors that are wanted, if it has them.
+    /// `members` are the names in the archive, and `part` the keys of the requested tensors, if the pickle has them.
     pub fn open(
         origin: &str,
         mut archive: ZipArchive<BufReader<File>>,
@@ -92,7 +91,7 @@ impl TorchFile {
         Ok((listing, TorchFile { archive, folder, tensors, part, others }))
     }
 
-    /// Returns the key of the pickle under which the tensors were.
+    /// Returns the key of the pickle under which its tensors were.
     pub fn part(&self) -> Option<&str> {
         self.part.as_deref()
     }
@@ -102,7 +101,7 @@ impl TorchFile {
         &self.others
     }
 
-    /// Reads one tensor, in rows whatever its strides are.
+    /// Reads one tensor in row-major order, regardless of its strides.
     pub fn read(&mut self, origin: &str, name: &str) -> Result<FileTensor, WeightsError> {
         let malformed = |reason: String| WeightsError::malformed(origin, FORMAT, reason);
         let stored = &self.tensors[name];
@@ -124,7 +123,7 @@ impl TorchFile {
     }
 }
 
-/// Reads this number of bytes from a place in a member; an end before that is an error.
+/// Reads bytes from a position in a member, which must not end before.
 fn read_member(
     archive: &mut ZipArchive<BufReader<File>>,
     name: &str,

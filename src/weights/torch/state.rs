@@ -1,4 +1,4 @@
-//! Search for the tensors in a pickle's content, and for the place of their bytes.
+//! Search for tensors in the content of a pickle, and for the positions of their bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,10 +25,10 @@ const KEYS: [&str; 14] = [
     "student",
 ];
 
-/// Keys within keys, at most so deep.
+/// Largest number of keys within keys that are searched.
 const WITHIN: usize = 2;
 
-/// A tensor of a PyTorch file: a view of a storage.
+/// Tensor of a PyTorch file, as a view of a storage.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Stored {
     /// Type as [`widened`](crate::weights::file::widened) names it.
@@ -38,25 +38,25 @@ pub(super) struct Stored {
     pub strides: Vec<usize>,
     /// Offset of the first element, in elements.
     pub offset: usize,
-    /// The name of the bytes.
+    /// Name of the storage that holds the bytes.
     pub storage: String,
 }
 
 /// Content of a pickle.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// The keys that lead to its tensors.
+    /// Keys that lead to its tensors.
     pub part: Option<String>,
-    /// The keys that lead to other sets of tensors.
+    /// Keys that lead to other sets of tensors.
     pub others: Vec<String>,
     pub tensors: BTreeMap<String, Stored>,
-    /// Names of tensors and arrays that are kept in another way than dense tensors are, and how.
+    /// Names of tensors and arrays that are not stored as dense tensors, with their storage format.
     pub strange: Vec<String>,
 }
 
 /// Returns the named tensors of a pickle; `None` if there are none.
 ///
-/// They are those below the keys of `part`, if it has a set of tensors there.
+/// They are those below the keys `part`, if there is a set of tensors.
 pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
     let mut sets = Vec::new();
     list_sets(&object, &mut Vec::new(), &mut sets);
@@ -79,7 +79,7 @@ pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
         match (stored(value), maker) {
             (Some(tensor), _) => drop(found.tensors.insert(name, tensor)),
             (None, Some(maker)) => found.strange.push(format!("{name} ({maker})")),
-            // A number, a text: what training programs keep next to tensors.
+            // Other values, such as numbers and texts, are kept next to tensors by training programs.
             (None, None) => {}
         }
     }
@@ -87,7 +87,9 @@ pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
     (!empty).then_some(found)
 }
 
-/// Lists the keys that lead to every set of named tensors, joined by dots; none for the outermost.
+/// Lists the keys that lead to every set of named tensors, joined by dots.
+///
+/// The outermost set has an empty entry.
 fn list_sets(object: &Object, path: &mut Vec<String>, sets: &mut Vec<String>) {
     let Object::Dict(pairs) = object else { return };
     if pairs
@@ -100,7 +102,7 @@ fn list_sets(object: &Object, path: &mut Vec<String>, sets: &mut Vec<String>) {
         return;
     }
     for (name, value) in pairs {
-        // A dot would make two keys of one.
+        // Keys with a dot are skipped, as they would look like two keys.
         if let Object::Unicode(name) = name
             && !name.contains('.')
         {
@@ -111,7 +113,7 @@ fn list_sets(object: &Object, path: &mut Vec<String>, sets: &mut Vec<String>) {
     }
 }
 
-/// Returns the keys that lead to the tensors that are read unless others are asked for.
+/// Returns the keys of the tensors that are read by default.
 fn chosen(object: &Object) -> Option<String> {
     let mut object = object;
     let mut path = Vec::new();
@@ -132,16 +134,16 @@ fn chosen(object: &Object) -> Option<String> {
     None
 }
 
-/// Returns true if this is the pair of a key.
+/// Returns true if the pair has this key.
 fn is_named((name, _): &(Object, Object), key: &str) -> bool {
     matches!(name, Object::Unicode(name) if name == key)
 }
 
-/// Returns the function that would make a tensor or an array of this, where it is one.
+/// Returns the function that would make a tensor or an array of this object, if it is one.
 fn maker(object: &Object) -> Option<String> {
     let callable = match object {
         Object::Reduce { callable, .. } => callable,
-        // Of what is made first, and what it is filled with.
+        // The object that is built comes first, then its state.
         Object::Build { callable, .. } => return maker(callable),
         _ => return None,
     };
@@ -150,15 +152,15 @@ fn maker(object: &Object) -> Option<String> {
     makes.then(|| format!("{module_name}.{class_name}"))
 }
 
-/// Returns a tensor, where this is one.
+/// Returns the tensor that an object describes, if it is one.
 fn stored(object: Object) -> Option<Stored> {
     let (module, class, args) = call(object)?;
     let mut args = args.into_iter();
     match (module.as_str(), class.as_str()) {
         ("torch._utils", "_rebuild_tensor_v2") => view(args),
-        // Of a tensor, whether it trains, and hooks.
+        // Arguments are the tensor, whether it trains, and hooks.
         ("torch._utils", "_rebuild_parameter") => stored(args.next()?),
-        // Of a function, a class, the function's arguments and more.
+        // Arguments are a function, a class, the function's arguments and more.
         ("torch._tensor", "_rebuild_from_type_v2") => {
             let (callable, args) = (Box::new(args.next()?), Box::new(args.nth(1)?));
             stored(Object::Reduce { callable, args })
@@ -174,13 +176,13 @@ fn call(object: Object) -> Option<(String, String, Vec<Object>)> {
     Some((module_name, class_name, args))
 }
 
-/// Returns the storage, offset, extents and strides; what follows them is not needed.
+/// Returns the view of a tensor: storage, offset, shape and strides. Further arguments are not needed.
 fn view(mut args: impl Iterator<Item = Object>) -> Option<Stored> {
     let Object::PersistentLoad(storage) = args.next()? else { return None };
     let offset = number(args.next()?)?;
     let (shape, strides) = (numbers(args.next()?)?, numbers(args.next()?)?);
     let Object::Tuple(storage) = *storage else { return None };
-    // The word `storage`, its class, its name, a device, a length.
+    // Its entries are the word `storage`, a class, a name, a device and a length.
     let mut storage = storage.into_iter().skip(1);
     let Object::Class { class_name, .. } = storage.next()? else { return None };
     let Object::Unicode(name) = storage.next()? else { return None };
@@ -210,7 +212,7 @@ fn numbers(object: Object) -> Option<Vec<usize>> {
 }
 
 impl Stored {
-    /// Returns the number of bytes of an element; `None` of types that are no weights.
+    /// Returns the number of bytes of an element; `None` for types that are no weights.
     pub fn size(&self) -> Option<usize> {
         match self.kind.as_str() {
             "F32" => Some(4),
@@ -220,7 +222,7 @@ impl Stored {
         }
     }
 
-    /// Returns the elements of the storage from its first to its last one.
+    /// Returns the range of the storage from the first to the last element of the view.
     pub fn span(&self) -> Option<Range<usize>> {
         if self.shape.contains(&0) {
             return Some(self.offset..self.offset);
@@ -232,13 +234,13 @@ impl Stored {
             .try_fold(self.offset, |at, (extent, stride)| {
                 at.checked_add((extent - 1).checked_mul(*stride)?)
             })?;
-        // A stride of 0 could make few bytes any number of values.
+        // A stride of 0 could turn a few bytes into any number of values.
         let values = self.shape.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent))?;
         let span = self.offset..last.checked_add(1)?;
         (values <= span.len().max(1)).then_some(span)
     }
 
-    /// Returns the elements in rows, out of the bytes of its span; `None` where they lie so already.
+    /// Returns the elements in row-major order from the bytes of their span; `None` if they already are.
     pub fn rows(&self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
         let mut dense = vec![1; self.shape.len()];
         for axis in (0..dense.len().saturating_sub(1)).rev() {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// Values that are converted together: with the CPU's instructions where it has them, which round as software does.
+/// Number of values that are converted together.
+///
+/// The CPU's conversion instructions are used where it has them; they round as the software conversion does.
 const PIECE: usize = 2048;
 
 /// A 16-bit float format.
@@ -53,7 +55,10 @@ impl HalfFloat for bf16 {
     }
 }
 
-/// Fails with the index of the first finite value that becomes infinite.
+/// Encodes values as two bytes each, little endian, and passes them to `take` in pieces.
+///
+/// # Errors
+/// Returns the index of the first finite value that would become infinite.
 pub(super) fn encode<F: HalfFloat>(
     values: &[f32],
     mut take: impl FnMut(&[u8]),

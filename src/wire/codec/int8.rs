@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-/// Fails with the index of the first value that is not finite.
+/// Passes the scale and then one signed byte per value to `take`.
+///
+/// # Errors
+/// Returns the index of the first value that is not finite.
 pub(super) fn encode(values: &[f32], mut take: impl FnMut(&[u8])) -> Result<(), usize> {
     let scale = scale(values)?;
     take(&scale.to_le_bytes());
@@ -31,7 +34,7 @@ pub(super) fn round_trip(values: &[f32]) -> Result<Arc<[f32]>, usize> {
 }
 
 fn scale(values: &[f32]) -> Result<f32, usize> {
-    // Magnitudes order as their bits do, and values that are not finite come last.
+    // The bits of absolute values order as the values do, with infinity and NaN above all finite ones.
     let largest = values.iter().map(|v| v.abs().to_bits()).max().unwrap_or(0);
     let largest = f32::from_bits(largest);
     if !largest.is_finite() {

@@ -4,15 +4,15 @@ use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, Error, Field, Result};
 
-/// Name of a field, without the `r#` that a keyword needs.
+/// Returns the name of a field without the `r#` that a keyword needs.
 pub fn name(field: &Field) -> String {
     field.ident.as_ref().map(|ident| ident.unraw().to_string()).unwrap_or_default()
 }
 
-/// Hands every entry of the attributes `#[name(...)]` to `read`, which returns false for one that it does not know.
+/// Passes every entry of the attributes `#[name(...)]` to `read`, which returns false for an unknown one.
 ///
 /// # Errors
-/// An entry is unknown (`known` lists the others) or malformed.
+/// Returns an error if an entry is unknown (`known` lists the valid ones) or malformed.
 pub fn read(
     attributes: &[Attribute],
     name: &str,

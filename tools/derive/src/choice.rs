@@ -1,10 +1,10 @@
-//! `#[derive(Choice)]`.
+//! Derive `#[derive(Choice)]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Result};
 
-/// Makes an enum of words a type that a key can have.
+/// Returns the implementation that makes an enum of words the type of a key.
 pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let plain = match &input.data {
         Data::Enum(words) => words.variants.iter().all(|variant| variant.fields.is_empty()),

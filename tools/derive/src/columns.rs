@@ -1,4 +1,4 @@
-//! `#[derive(Columns)]`.
+//! Derive `#[derive(Columns)]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -6,7 +6,7 @@ use syn::{Data, DeriveInput, Error, Expr, Field, Fields, LitStr, Result};
 
 use crate::{attributes, doc};
 
-/// Writes the list of columns of a row.
+/// Returns the implementation that lists the columns of a row type.
 pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Struct(row) = &input.data else { return Err(no_row(input)) };
     let Fields::Named(fields) = &row.fields else { return Err(no_row(input)) };
@@ -52,7 +52,7 @@ fn column(field: &Field) -> Result<TokenStream> {
     })
 }
 
-/// Unit that the name of a column or key says; empty if it says none.
+/// Returns the unit that the name of a column or key implies; empty if it implies none.
 pub fn unit_of(name: &str) -> &'static str {
     match name {
         _ if name.ends_with("_mb_per_s") => "MB/s",

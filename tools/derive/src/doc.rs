@@ -1,9 +1,9 @@
-//! The text of a doc comment as lists have it.
+//! Conversion of doc comments to the texts of lists.
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// First paragraph of the documentation: one line, without the capital and the period of a sentence. Names (`CLS`,
-/// `FedAvg`) keep their capitals; empty where nothing is documented.
+/// Returns the first paragraph of the documentation in one line, without the capital and the period of a sentence.
+/// Names (`CLS`, `FedAvg`) keep their capitals; the result is empty without documentation.
 pub fn meaning(attributes: &[Attribute]) -> String {
     let lines: Vec<String> = attributes.iter().filter_map(line).collect();
     let paragraph = lines.iter().map(|line| line.trim()).skip_while(|line| line.is_empty());

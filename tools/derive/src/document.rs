@@ -1,4 +1,4 @@
-//! `#[derive(Document)]`.
+//! Derive `#[derive(Document)]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -11,7 +11,8 @@ use syn::{
 use crate::columns::unit_of;
 use crate::{attributes, doc};
 
-/// Writes what a type is in a document: keys of a struct, the value of a newtype, text of an enum.
+/// Returns the implementation that describes a type in a document: keys of a struct, value of a newtype, text of an
+/// enum.
 pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let mut unit = None;
     attributes::read(&input.attrs, "document", &["unit"], |entry, meta| {
@@ -59,7 +60,7 @@ fn inside(field: &Field) -> TokenStream {
     quote!(<#ty as crate::document::Document>::CONTENT)
 }
 
-/// Writes the key of a field; none if it is not written.
+/// Returns the description of a field's key; `None` if it is not written.
 fn key(field: &Field, unit: Option<&str>) -> Result<Option<TokenStream>> {
     let Some(SerializedKey { mut name, is_always_written }) = serialized_key(field)? else {
         return Ok(None);
@@ -112,13 +113,13 @@ fn key(field: &Field, unit: Option<&str>) -> Result<Option<TokenStream>> {
 
 /// Key of a field as serde writes it.
 struct SerializedKey {
-    /// Name; empty if flattened.
+    /// Name of the key; empty if the field is flattened.
     name: String,
-    /// True if serde writes the key, or those of a flattened field, whatever the value is.
+    /// True if serde always writes the key, or those of a flattened field.
     is_always_written: bool,
 }
 
-/// Returns the key of a field; none if it is skipped.
+/// Returns the key of a field; `None` if it is skipped.
 fn serialized_key(field: &Field) -> Result<Option<SerializedKey>> {
     let (mut name, mut is_flattened) = (Some(attributes::name(field)), false);
     let mut is_always_written = true;
@@ -136,7 +137,7 @@ fn serialized_key(field: &Field) -> Result<Option<SerializedKey>> {
         }
         Ok(true)
     })?;
-    // An option is null; flattened, it has no keys.
+    // An option is written as null; if flattened, it has no keys.
     is_always_written &= !(is_flattened && is_option(&field.ty));
     Ok(name.map(|name| SerializedKey { name, is_always_written }))
 }

@@ -1,4 +1,5 @@
-//! `#[derive(Keys)]`: `fn read` of a table, from a struct whose fields are its keys or an enum of which one key chooses.
+//! Derive `#[derive(Keys)]`: `fn read` of a table, from a struct whose fields are its keys or an enum chosen by one
+//! key.
 
 mod enumeration;
 mod field;
@@ -13,7 +14,7 @@ use syn::{Data, DeriveInput, Error, Expr, FnArg, Ident, LitStr, Result, Token, p
 
 use crate::attributes;
 
-/// Writes `fn read` and, where no key must be written, `Default`.
+/// Returns `fn read` and, if no key is required, `Default`.
 pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let about = Table::read(input)?;
     match &input.data {
@@ -26,23 +27,23 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
 /// Entries of `#[keys(...)]`.
 #[derive(Default)]
 struct Table {
-    /// Arguments of `read` behind the table.
+    /// Arguments of `read` after the table.
     given: Punctuated<FnArg, Token![,]>,
     /// Name of the function, `read` if not given.
     function: Option<Ident>,
-    /// Reports what contradicts; sees `section`, `table` and the arguments.
+    /// Check of contradictions; it sees `section`, `table` and the arguments.
     check: Option<Expr>,
-    /// Key that chooses a variant.
+    /// Key that selects a variant.
     tag: Option<LitStr>,
-    /// Variant that is chosen where the key is not written, or an expression for its word.
+    /// Variant if the key is not written, or an expression for its word.
     default: Option<Expr>,
-    /// Variant that an error proposes; then the key must be written.
+    /// Variant that an error suggests; the key is then required.
     example: Option<Ident>,
-    /// Value of an enum whose key cannot be read; then no other key is judged.
+    /// Value of an enum whose key is invalid; no other key is then checked.
     unreadable: Option<Expr>,
-    /// Keys in addition to the fields that have no meaning with some variants.
+    /// Further keys that mean nothing with some variants.
     others: Punctuated<LitStr, Token![,]>,
-    /// Some key must be written, although no field says so: there is no `Default`.
+    /// True if a key is required although no field says so. There is then no `Default`.
     required: bool,
     /// Source of the default.
     source: Option<Expr>,
@@ -90,7 +91,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Writes `read` around statements that end with the value.
+    /// Returns `read` with these statements, which end with the value.
     fn function(&self, input: &DeriveInput, body: &TokenStream, has_default: bool) -> TokenStream {
         let (name, given) = (&input.ident, &self.given);
         let read = self.function.clone().unwrap_or_else(|| format_ident!("read"));

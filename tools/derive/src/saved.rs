@@ -1,10 +1,10 @@
-//! `#[derive(Saved)]`.
+//! Derive `#[derive(Saved)]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Index, Member, Result};
 
-/// Saves and loads a struct field by field.
+/// Returns the implementation that saves and loads a struct field by field.
 pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Struct(data) = &input.data else {
         return Err(Error::new_spanned(&input.ident, "saved fields are those of a struct"));

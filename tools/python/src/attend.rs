@@ -1,4 +1,4 @@
-//! Long work on a thread without the GIL, watched by the thread that called from Python.
+//! Long work on a thread without the GIL, supervised by the thread that called from Python.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -15,12 +15,12 @@ use crate::errors::Failure;
 /// Interval at which Python's signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Stack of the thread: that of a main thread, on which the program computes.
+/// Stack size of the thread, which equals that of a main thread.
 const STACK: usize = 16 << 20;
 
-/// Report for a callable of Python.
+/// Report for a Python callable.
 pub trait Report: Send {
-    /// Returns the dictionary that the callable gets.
+    /// Returns the dictionary that is passed to the callable.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>>;
 }
 
@@ -30,7 +30,7 @@ pub struct Audience<R> {
     pub callback: Option<Py<PyAny>>,
 }
 
-/// Runs `work` on a thread of its own, without the GIL, and calls back with its reports.
+/// Runs `work` on a separate thread without the GIL, and calls back with its reports.
 ///
 /// Ctrl-C and an exception of the callback request `interrupt`, wait for the end of the work and are then raised. The
 /// sender of the reports must be dropped with `work`.
@@ -81,7 +81,7 @@ pub fn without_gil<T: Send>(
 
 /// Passes reports on until the work has ended; returns the first exception.
 fn watch<R: Report>(audience: &Audience<R>, interrupt: &Interrupt) -> Option<PyErr> {
-    // No other thread listens; the lock makes the receiver one that threads may share.
+    // No other thread receives; the lock only makes the receiver shareable between threads.
     let reports = audience.reports.lock().unwrap_or_else(PoisonError::into_inner);
     let mut raised = None;
     loop {

@@ -30,7 +30,7 @@ impl Cells {
         }
     }
 
-    /// Appends a cell; `None` if it is not of the column's type.
+    /// Appends a cell; `None` if the cell does not have the column's type.
     fn push(&mut self, cell: &str) -> Option<()> {
         let cell = Some(cell).filter(|cell| !cell.is_empty());
         match self {
@@ -67,10 +67,10 @@ pub fn described(field: Field, unit: &str, meaning: &str) -> Field {
     field.with_metadata(metadata)
 }
 
-/// Reads a CSV file whose columns are these.
+/// Reads a CSV file with these columns.
 ///
 /// # Errors
-/// Fails if the file is missing, damaged, or has other columns.
+/// Returns an error if the file is missing, damaged, or has other columns.
 pub fn read_csv(path: &Path, columns: &[Column]) -> Result<RecordBatch, Failure> {
     let damaged = |why: String| Failure::recording(format!("{}: {why}", path.display()));
     let file = File::open(path).map_err(|error| damaged(error.to_string()))?;
@@ -97,7 +97,7 @@ pub fn read_csv(path: &Path, columns: &[Column]) -> Result<RecordBatch, Failure>
 /// Returns the columns of a table of a study, which the dictionary describes as `study/<file>`.
 ///
 /// # Errors
-/// Fails if the table has rows of several lengths, which the program does not write.
+/// Returns an error if the table has rows of several lengths, which the program does not write.
 pub fn from_table(table: &Table) -> Result<RecordBatch, Failure> {
     let known: Vec<&Column> = study::files().iter().flat_map(|file| file.columns).collect();
     let mut fields = Vec::new();

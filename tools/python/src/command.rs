@@ -16,7 +16,7 @@ use crate::rule::Rule;
 pub fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
     py.detach(|| {
         let exit = fedcast::cli::main_with(words, &Rule::new(None).registry());
-        // The interpreter knows nothing of this buffer.
+        // The interpreter does not know this buffer.
         let _ = std::io::stdout().flush();
         exit.code()
     })

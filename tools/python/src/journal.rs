@@ -1,7 +1,7 @@
-//! The journal as columns, read without building events.
+//! Journal as columns, read without building events.
 //!
-//! A line is parsed once, straight into a row; keys without a column go to `more` as JSON. Blocks of lines are parsed by
-//! several threads. Seals and digests are not checked here: `fedcast replay` and `Run.verify` do that.
+//! A line is parsed once, straight into a row; keys without a column go to `more` as JSON. Blocks of lines are parsed
+//! by several threads. Seals and digests are not checked here: `fedcast replay` and `Run.verify` do that.
 
 mod line;
 mod rows;
@@ -20,7 +20,7 @@ use crate::attend::without_gil;
 use crate::errors::Failure;
 use crate::table::Table;
 
-/// Bytes of a block that one thread parses.
+/// Approximate size of a block that one thread parses, in bytes.
 const BLOCK: usize = 4 << 20;
 
 /// Read the journal of a run.
@@ -64,7 +64,7 @@ fn read(path: &Path) -> Result<Vec<RecordBatch>, Failure> {
     }
 }
 
-/// Returns the next whole lines, about [`BLOCK`] bytes; empty at the end.
+/// Returns the next complete lines, about [`BLOCK`] bytes; empty at the end.
 fn next_block(file: &mut BufReader<File>) -> std::io::Result<Vec<u8>> {
     let mut block = Vec::with_capacity(BLOCK + (1 << 16));
     file.by_ref().take(BLOCK as u64).read_to_end(&mut block)?;

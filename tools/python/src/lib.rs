@@ -1,7 +1,7 @@
 //! Native part of the Python package `fedcast`.
 //!
-//! Thin: it reads scenarios, runs them on a thread without the GIL, and hands out tables as Arrow arrays. Everything that
-//! a user sees (classes, docstrings, exceptions) is Python, in `python/fedcast`.
+//! It is a thin layer that reads scenarios, runs them on a thread without the GIL, and returns tables as Arrow arrays.
+//! Everything that a user sees (classes, docstrings, exceptions) is Python, in `python/fedcast`.
 
 mod attend;
 mod columns;

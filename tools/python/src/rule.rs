@@ -1,8 +1,8 @@
-//! The method `python`: FedAvg whose server calls an object of Python after the mean.
+//! Method `python`: FedAvg whose server calls a Python object after averaging.
 //!
-//! Clients, messages, bytes and virtual time are FedAvg's. Uploads are kept whole until the round closes; the object gets
-//! them as named arrays and returns the server's new parameters. Its state lies in `round.state`, which is saved with the
-//! server, so that a run resumes where it stopped.
+//! Clients, messages, bytes and virtual time are FedAvg's. Uploads are kept until the round closes; the object gets
+//! them as named arrays and returns the server's new parameters. Its state is in `round.state`, which is saved with the
+//! server, so that a run can be resumed.
 
 mod arrays;
 
@@ -30,11 +30,11 @@ use crate::errors::Failure;
 /// Name of the method.
 const NAME: &str = "python";
 
-/// Error of a computation without the object.
+/// Error of a computation without the Python object.
 const MISSING: &str = "the method `python` needs its Python object\n  help: give it to Scenario.load, Scenario.from_dict or \
                        Run.open as `rule`";
 
-/// Object of Python with `aggregate(round, updates)`, and the exception that it raised last.
+/// Python object with `aggregate(round, updates)`, and the exception that it raised last.
 #[derive(Clone, Default)]
 pub struct Rule {
     object: Option<Arc<Py<PyAny>>>,
@@ -42,7 +42,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns the rule of an object; without one, scenarios can be read and planned only.
+    /// Returns the rule of an object. Without one, scenarios can only be read and planned.
     pub fn new(object: Option<Py<PyAny>>) -> Rule {
         Rule { object: object.map(Arc::new), raised: Arc::default() }
     }
@@ -58,7 +58,7 @@ impl Rule {
         })
     }
 
-    /// Returns what a run of a scenario needs besides its directory, for its manifest.
+    /// Returns the requirement of a run besides its directory, for its manifest.
     pub fn object_of(&self, scenario: &Scenario) -> Option<String> {
         let class = scenario.method.parameters().get("rule").and_then(|class| class.as_str());
         let class = class.filter(|_| scenario.method.name == NAME)?;
@@ -229,7 +229,7 @@ fn call(
     Ok(metrics.collect::<PyResult<Metrics>>()?)
 }
 
-/// Returns a name for the journal; each is kept once for the life of the process.
+/// Returns a name for the journal with static lifetime. Each is stored once.
 fn interned(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

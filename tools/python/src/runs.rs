@@ -38,7 +38,7 @@ pub struct Ended {
     notes: Vec<String>,
 }
 
-/// Handles with which a run is executed from Python.
+/// Handles for the execution of a run from Python.
 pub struct RunCall {
     reports: Sender<RoundReport>,
     pub interrupt: Interrupt,
@@ -69,7 +69,7 @@ impl RunCall {
     }
 }
 
-/// Runs `work` without the GIL, with the reports of its run going to `callback`.
+/// Runs `work` without the GIL, and passes the reports of its run to `callback`.
 pub fn compute<T: Send>(
     py: Python<'_>,
     callback: Option<Py<PyAny>>,

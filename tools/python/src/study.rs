@@ -58,7 +58,7 @@ impl Report for CellReport {
 }
 
 impl Study {
-    /// Returns the cells, all valid, and what is known of their runs.
+    /// Returns the cells, all valid, and the known outcomes of their runs.
     fn read(&self) -> Result<(Vec<PreparedCell>, Outcomes), Failure> {
         let Study { study, directory, overrides, methods } = self;
         let (cells, invalid) = prepare(study, directory, overrides, methods);

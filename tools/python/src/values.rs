@@ -1,11 +1,11 @@
-//! Values of Python as TOML: dictionaries of scenarios, and overrides.
+//! Python values as TOML: dictionaries of scenarios, and overrides.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use toml::{Table, Value};
 
-/// Converts a value; numbers of NumPy and paths are converted as what they stand for.
+/// Converts a value to TOML; NumPy numbers and paths become plain numbers and texts.
 ///
 /// # Errors
 /// Fails with `TypeError` for a value that TOML does not have.
@@ -39,7 +39,7 @@ pub fn to_toml(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     Err(PyTypeError::new_err(format!("a scenario cannot hold a value of type `{of}`")))
 }
 
-/// Converts a dictionary with text keys; keys of value `None` are left out.
+/// Converts a dictionary with text keys to a table. Keys with the value `None` are left out.
 ///
 /// # Errors
 /// Fails with `TypeError` for other keys and values.

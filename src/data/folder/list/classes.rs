@@ -1,4 +1,4 @@
-//! The classes that lists name, and their numbers.
+//! Classes that lists name, and their numbers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use super::{ImageLine, ImageList, wrong};
 use crate::data::{Cause, DataError, normal_form};
 
-/// The classes of both parts.
+/// Classes of both parts.
 pub(super) struct Classes {
     names: Vec<String>,
     ids: BTreeMap<String, u32>,
-    /// The number that the list gives the first class.
+    /// Number that the list gives to the first class: 0 or 1.
     first: u32,
 }
 
 impl Classes {
     pub fn of(train: &[ImageList], test: &[ImageList]) -> Result<Classes, DataError> {
         let (in_train, in_test) = (ListedClassNames::of(train)?, ListedClassNames::of(test)?);
-        // A class without tests has no accuracy; one that is tested only could not be learned.
+        // A class without test images has no accuracy, but one without training images cannot be learned.
         if let Some((name, (place, _))) =
             in_test.0.iter().find(|(name, _)| !in_train.0.contains_key(*name))
         {
@@ -43,8 +43,8 @@ impl Classes {
         Classes::numbered(in_train, train)
     }
 
-    /// Returns numbers as the list gives them, from 0 or 1 and without a gap. If it gives none, they are of the names
-    /// in their order.
+    /// Returns the classes with numbers without a gap. They are those of the list, which count from 0 or 1, or follow
+    /// the order of names if it gives none.
     fn numbered(names: ListedClassNames, parts: &[ImageList]) -> Result<Classes, DataError> {
         let mut order: Vec<(Option<u32>, String)> =
             names.0.iter().map(|(name, (_, class))| (*class, name.clone())).collect();
@@ -65,7 +65,7 @@ impl Classes {
         Ok(Classes { names, ids, first })
     }
 
-    /// Returns what to say of the numbers of classes.
+    /// Returns notes for the user about the numbering.
     pub fn notes(&self) -> Vec<String> {
         let counts_from_one = (self.first == 1).then(|| {
             format!("the list counts its classes from 1: class 0 here is `{}`", self.names[0])
@@ -74,7 +74,7 @@ impl Classes {
     }
 
     pub fn of_line(&self, line: &ImageLine) -> u32 {
-        // Every name was met when the classes were collected.
+        // All names were collected before, so the lookup succeeds.
         self.ids.get(&name_of(line)).copied().unwrap_or_default()
     }
 
@@ -84,7 +84,7 @@ impl Classes {
     }
 }
 
-/// Returns the name of a line's class: the list's, or the folder of the image.
+/// Returns the class name of a line: the one in the list, or the folder of the image.
 fn name_of(line: &ImageLine) -> String {
     let folder = || {
         let folder = Path::new(&line.path).parent().and_then(Path::file_name);
@@ -93,13 +93,13 @@ fn name_of(line: &ImageLine) -> String {
     normal_form(&line.name.clone().unwrap_or_else(folder))
 }
 
-/// Returns the lists of a part, for errors.
+/// Returns the paths of the list files, for errors.
 fn files(parts: &[ImageList]) -> String {
     let names: Vec<String> = parts.iter().map(|part| part.file.display().to_string()).collect();
     names.join(", ")
 }
 
-/// Names of classes, where each stands first, and its number.
+/// Place of first mention and number, by class name.
 struct ListedClassNames(BTreeMap<String, (PathBuf, Option<u32>)>);
 
 impl ListedClassNames {

@@ -1,11 +1,11 @@
-//! The published forms of a list.
+//! Published formats of image lists.
 
 use std::path::{Path, PathBuf};
 
 use super::{ImageLine, ImageList, at, wrong};
 use crate::data::{Cause, DataError};
 
-/// Returns the lines of one part, `train` or `test`; a file of one part only has no name for it.
+/// Returns the lines of one part, `train` or `test`. Only JSON files hold both parts and name them.
 pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<ImageList, DataError> {
     let text = crate::files::read_text(file, crate::files::FileKind::Table)
         .map_err(|error| DataError::io(file, "the list of a split", error))?;
@@ -24,7 +24,7 @@ pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<ImageList
     Ok(ImageList { file: file.to_owned(), lines })
 }
 
-/// `data:` and `targets:`, each with lines `- value`: what PyYAML writes of two lists.
+/// Parses `data:` and `targets:`, each followed by lines `- value`, as PyYAML writes two lists.
 fn yaml(file: &Path, text: &str) -> Result<Vec<ImageLine>, DataError> {
     let (mut paths, mut classes) = (Vec::new(), Vec::new());
     let mut open = None;
@@ -50,7 +50,7 @@ fn yaml(file: &Path, text: &str) -> Result<Vec<ImageLine>, DataError> {
         }
     }
     if paths.len() != classes.len() {
-        // The first that has no partner.
+        // The first line without a counterpart.
         let (number, found) = match paths.get(classes.len()) {
             Some((number, _)) => (*number, "none for this image"),
             None => (classes[paths.len()].0, "one for which there is no image"),
@@ -66,7 +66,7 @@ fn yaml(file: &Path, text: &str) -> Result<Vec<ImageLine>, DataError> {
     Ok(paths.into_iter().zip(classes).map(line).collect())
 }
 
-/// `path class`, or `path`; either may stand in quotes.
+/// Parses lines `path class` or `path`, optionally in quotes.
 fn plain(file: &Path, text: &str) -> Result<Vec<ImageLine>, DataError> {
     let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -87,26 +87,26 @@ fn plain(file: &Path, text: &str) -> Result<Vec<ImageLine>, DataError> {
     lines.map(line).collect()
 }
 
-/// Returns the error for a number that is of no class.
+/// Returns the error for a number that cannot be a class.
 fn no_class(place: PathBuf, number: i64) -> DataError {
     let cause = if number < 0 { Cause::Unlabeled } else { Cause::UnknownLabel };
     DataError::because(cause, &place, "the number of a class", number.to_string())
 }
 
-/// Without the quotes that some programs put around texts.
+/// Returns a text without the quotes that some programs put around it.
 fn unquoted(text: &str) -> &str {
     let inner = |mark: char| text.strip_prefix(mark)?.strip_suffix(mark);
     inner('"').or_else(|| inner('\'')).unwrap_or(text)
 }
 
-/// `{"train": [[path, class, name], ..], "val": .., "test": ..}`.
+/// Parses `{"train": [[path, class, name], ..], "val": .., "test": ..}`.
 fn json(file: &Path, text: &str, part: &str) -> Result<Vec<ImageLine>, DataError> {
     let document: serde_json::Value = serde_json::from_str(text)
         .map_err(|error| wrong(at(file, error.line()), "JSON", error.to_string()))?;
     let Some(list) = document.get(part).and_then(serde_json::Value::as_array) else {
         return Err(wrong(file.to_owned(), format!("a list `{part}`"), "none"));
     };
-    // JSON forgets its lines: paths come in the order of the text, from the name of their list.
+    // The parser drops line numbers. Paths come in the order of the text, so each is searched behind the previous one.
     let mut end = text.find(&format!("\"{part}\"")).unwrap_or_default();
     let mut number = 1 + text[..end].matches('\n').count();
     let mut lines = Vec::with_capacity(list.len());

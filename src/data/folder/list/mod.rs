@@ -8,8 +8,9 @@
 //! | `.txt` | a line per image: path and class, or the path alone in the folder of its class, one part per file | lists of Zhou et al. 2023, next to the folders |
 //! | `.json` | `train`, `test` (and `val`, which is left out): `[path, class, name]` | EuroSAT and others, release of CoOp |
 //!
-//! Classes are counted from 0 or from 1. Paths of a list start anywhere above the images (`data/imagenet-r/train/n01443537/art_0.jpg`): as many leading
-//! folders are dropped as leave the first image inside the data's folder, and as many from every other path.
+//! Classes are counted from 0 or from 1. Paths of a list may begin with folders above the data
+//! (`data/imagenet-r/train/n01443537/art_0.jpg`): leading folders are dropped until the first image is found in the
+//! data's folder, and equally many are dropped from every other path.
 
 mod classes;
 mod formats;
@@ -31,13 +32,13 @@ pub(super) struct ImageLine {
     /// Line number, from 1.
     pub number: usize,
     pub path: String,
-    /// None: the folder of the image is its class.
+    /// Class number; `None` if the folder of the image is its class.
     pub class: Option<u32>,
-    /// The name of the class, where the list has one.
+    /// Class name, if the list has one.
     pub name: Option<String>,
 }
 
-/// Content of one file for one part.
+/// Lines of one list file for one part.
 #[derive(Clone, Debug)]
 pub(super) struct ImageList {
     pub file: PathBuf,
@@ -45,7 +46,7 @@ pub(super) struct ImageList {
 }
 
 impl ImageList {
-    /// `list.yaml:17`, for errors.
+    /// Returns the place of a line, such as `list.yaml:17`, for errors.
     fn place(&self, line: &ImageLine) -> PathBuf {
         at(&self.file, line.number)
     }
@@ -55,7 +56,7 @@ pub(super) fn at(file: &Path, line: usize) -> PathBuf {
     PathBuf::from(format!("{}:{line}", file.display()))
 }
 
-/// Returns the error for a line that says something impossible.
+/// Returns the error for a line with impossible content.
 pub(super) fn wrong(
     place: PathBuf,
     expected: impl Into<String>,
@@ -72,8 +73,8 @@ pub(super) fn wrong(
 /// Reads a list of both parts, or one of each, for images below `root`.
 ///
 /// # Errors
-/// A file that is not there or of no known form; with the line: an image that is not there, is named twice or has
-/// another class than its folder, a class in one part only.
+/// Returns an error if a file is missing or of no known form. With the line, it also reports an image that is missing,
+/// is named twice or has another class than its folder, and a class in the test part only.
 pub(super) fn read(root: &Path, train: &Path, test: &Path) -> Result<Division, DataError> {
     divide(root, &[part(train, "train")?], &[part(test, "test")?])
 }
@@ -81,7 +82,7 @@ pub(super) fn read(root: &Path, train: &Path, test: &Path) -> Result<Division, D
 /// Divides the images below `root` as lists say, one or more of each part.
 ///
 /// # Errors
-/// As [`read`].
+/// Fails as [`read`] does.
 pub(super) fn divide(
     root: &Path,
     train: &[ImageList],
@@ -99,7 +100,7 @@ pub(super) fn divide(
     Ok(Division { class_names: classes.into_names(), train, test, notes })
 }
 
-/// Returns the number of leading folders of a path that are above the data.
+/// Returns the number of leading folders to drop from every path: those above the data's folder.
 fn leading(root: &Path, parts: &[ImageList]) -> Result<usize, DataError> {
     let lines = parts.iter().flat_map(|part| part.lines.iter().map(move |line| (part, line)));
     let (part, first) = lines.into_iter().next().ok_or_else(|| {
@@ -126,7 +127,7 @@ fn missing(image: PathBuf, part: &ImageList, line: &ImageLine) -> DataError {
     }
 }
 
-/// Place at which each image was named first.
+/// Place of the first mention of each image.
 type Seen = BTreeMap<PathBuf, PathBuf>;
 
 fn images(

@@ -53,7 +53,7 @@ pub(super) fn read(root: &Path) -> Result<Division, DataError> {
     list::divide(root, &[part(train)], &[part(test)])
 }
 
-/// Number -> line and text behind it.
+/// Returns line number and text by the number at the start of each line.
 fn pairs(file: &Path) -> Result<BTreeMap<u32, (usize, String)>, DataError> {
     let text = read_text(file, FileKind::Table)
         .map_err(|error| DataError::io(file, "a list of CUB-200-2011", error))?;

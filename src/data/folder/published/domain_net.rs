@@ -8,7 +8,7 @@ use crate::data::folder::division::Division;
 use crate::data::folder::entries::folders_in;
 use crate::data::folder::list;
 
-/// `None` where no folder has such lists.
+/// Returns the pooled division of all domains; `None` if no domain has such lists.
 pub(super) fn read(root: &Path) -> Result<Option<Division>, DataError> {
     let mut domains: Vec<String> = folders_in(root)?.into_iter().map(|f| f.name).collect();
     domains.sort_unstable();

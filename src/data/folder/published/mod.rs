@@ -9,11 +9,12 @@ use std::path::Path;
 use super::division::Division;
 use crate::data::DataError;
 
-/// Returns the division by the files of a published data set; `None` if they are those of none. `clients` is true if
-/// owners are requested.
+/// Returns the division of a published data set; `None` if no known one is recognized. `clients` is true if owners are
+/// requested.
 ///
 /// # Errors
-/// A known data set that is not whole, one in a form that is not read, or without owners where some are asked for.
+/// Returns an error if a known data set is incomplete, has a form that is not read, or has no owners although they are
+/// requested.
 pub(super) fn recognised(root: &Path, clients: bool) -> Result<Option<Division>, DataError> {
     let known = [("Tiny-ImageNet", tiny_imagenet::is_at(root)), ("CUB-200-2011", cub::is_at(root))];
     if let Some((name, _)) = known.iter().find(|(_, is_there)| clients && *is_there) {
@@ -36,10 +37,10 @@ pub(super) fn recognised(root: &Path, clients: bool) -> Result<Option<Division>,
     }
 }
 
-/// Writes the labels of Stanford Cars, which lie in Matlab's files, as a list that is read.
+/// Command that converts the labels of Stanford Cars from Matlab files to a list in JSON.
 const CARS: &str = r#"python -c 'import json, scipy.io as m; n = m.loadmat("devkit/cars_meta.mat", squeeze_me=True)["class_names"]; part = lambda d, f: [[d + "/" + str(a["fname"]), int(a["class"]) - 1, str(n[int(a["class"]) - 1])] for a in m.loadmat(f, squeeze_me=True)["annotations"]]; json.dump({"train": part("cars_train", "devkit/cars_train_annos.mat"), "test": part("cars_test", "cars_test_annos_withlabels.mat")}, open("cars.json", "w"))'"#;
 
-/// Stanford Cars as it was published.
+/// Returns an error for Stanford Cars as published, whose labels are Matlab files.
 fn refuse_cars(root: &Path) -> Result<(), DataError> {
     let annotations = root.join("devkit/cars_train_annos.mat");
     if !(annotations.is_file() && root.join("cars_train").is_dir()) {
@@ -55,7 +56,7 @@ fn refuse_cars(root: &Path) -> Result<(), DataError> {
     })
 }
 
-/// Labels that only Matlab's files have, such as those of Flowers-102.
+/// Returns an error for data whose labels are only in Matlab files, such as Flowers-102.
 fn refuse_matlab(root: &Path) -> Result<(), DataError> {
     const FILES: [&str; 5] = [
         "cars_annos.mat",

@@ -1,5 +1,6 @@
-//! Tiny-ImageNet as it is downloaded: `train/WNID/images/*.JPEG`, and `val/images/*.JPEG` with `val/val_annotations.txt`,
-//! where a line is a file, its class and a box, between tabs. `test/` has no labels and is not used.
+//! Tiny-ImageNet as it is downloaded: `train/WNID/images/*.JPEG`, and `val/images/*.JPEG` with
+//! `val/val_annotations.txt`, where a line is a file, its class and a box, between tabs. `test/` has no labels and is
+//! not used.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +11,10 @@ use crate::data::folder::entries::{Census, sub_folders};
 use crate::data::folder::list::{at, wrong};
 use crate::files::{FileKind, read_text};
 
-/// Returns true for Tiny-ImageNet whose `val` images are not sorted into folders of classes.
+/// Returns true for Tiny-ImageNet as downloaded, whose `val` images are not sorted into class folders.
 pub(super) fn is_at(root: &Path) -> bool {
     let val = root.join("val");
-    // Sorting may leave the folder behind, without images.
+    // Sorting may leave an empty folder `val/images` behind.
     let unsorted = std::fs::read_dir(val.join("images")).ok().and_then(|mut left| left.next());
     val.join("val_annotations.txt").is_file() && unsorted.is_some()
 }
@@ -62,7 +63,7 @@ pub(super) fn read(root: &Path) -> Result<Division, DataError> {
     Ok(Division { class_names, train, test, notes })
 }
 
-/// Class and line of every file.
+/// Returns class and line number by file name.
 fn annotations(
     file: &Path,
     class_names: &[String],

@@ -44,7 +44,7 @@ const ABORTED: i32 = 17;
 /// Joins the processes of this MPI job.
 ///
 /// # Errors
-/// MPI that does not begin.
+/// Returns an error if MPI does not begin.
 pub fn join() -> Result<Joined, RanksError> {
     let (line, carrier) = RankChannel::new();
     let (place_sender, place) = bounded(1);

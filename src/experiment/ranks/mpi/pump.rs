@@ -9,18 +9,18 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use super::raw::{MpiTransfer, Tag, Universe};
 use crate::federation::remote::{Rank, RankTransport, TransportEvent};
 
-/// End of the job, as far as MPI is concerned.
+/// Way in which the transport ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// All ranks said goodbye.
     Whole,
-    /// A rank was lost, so that MPI must not be asked to end properly.
+    /// A rank was lost, so MPI cannot be finalized.
     Lame,
     /// This process wants all to end.
     Aborted,
 }
 
-/// Special heads: rank 0 has closed the channel and no rank was lost; or one was.
+/// Heads that close the channel, in place of a length: without a lost rank, and after one.
 const CLOSE: u64 = u64::MAX;
 const CLOSE_LAME: u64 = u64::MAX - 1;
 
@@ -41,7 +41,7 @@ pub(super) struct Pump<'a> {
     me: u32,
     peers: BTreeMap<u32, Peer<'a>>,
     outgoing: Receiver<(Rank, Vec<u8>)>,
-    /// Gone when rank 0 has hung up.
+    /// `None` after rank 0 has closed the channel.
     incoming: Option<Sender<TransportEvent>>,
     abort: &'a AtomicBool,
     lost: bool,

@@ -100,7 +100,7 @@ impl Universe {
             let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
             let posted = check(post(piece.as_mut_ptr(), piece.len() as c_int, &mut request));
             if let Err(why) = posted {
-                // The earlier pieces may still be in transit.
+                // A leak is better than a buffer that MPI may still read.
                 std::mem::forget(buffer);
                 return Err(why);
             }
@@ -109,7 +109,7 @@ impl Universe {
         Ok(MpiTransfer { buffer, requests, _universe: self })
     }
 
-    /// Leaves as MPI wants it. With a rank that died it may wait for ever.
+    /// Ends MPI in the regular way. After a rank has died, this may wait forever.
     pub fn finalize(self) {
         // SAFETY: MPI has begun, and every transfer is over: they borrow this.
         let _ = unsafe { ffi::MPI_Finalize() };
@@ -134,7 +134,7 @@ impl MpiTransfer<'_> {
     /// Returns true if all of it is there; lets MPI make progress.
     ///
     /// # Errors
-    /// The other side is lost.
+    /// Returns an error if the other side is lost.
     pub fn is_over(&mut self) -> Result<bool, String> {
         while let Some(request) = self.requests.first_mut() {
             let mut over = 0;
@@ -163,7 +163,7 @@ impl MpiTransfer<'_> {
 impl Drop for MpiTransfer<'_> {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            // MPI may still use it: better lost than used again.
+            // MPI may still use the buffer: a leak is better than memory that is used again.
             std::mem::forget(std::mem::take(&mut self.buffer));
         }
     }
@@ -171,7 +171,7 @@ impl Drop for MpiTransfer<'_> {
 
 /// Ends this process at once, without what MPI does when a process ends.
 pub(super) fn leave(code: u8) -> ! {
-    // SAFETY: always is.
+    // SAFETY: the function has no preconditions.
     unsafe { libc::_exit(c_int::from(code)) }
 }
 

@@ -13,13 +13,13 @@ use crate::policy::UploadMeta;
 use crate::quantity::{ParticipantId, Round, VirtualTime};
 
 impl ServerMachine {
-    /// Takes an upload, or two copies of it.
+    /// Takes an upload, which may arrive twice.
     pub(super) fn arrived(
         &mut self,
         arrival: Arrival,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        // The participant is accounted for when its second copy comes.
+        // The second copy is only charged, after the first one has been processed.
         let copy = arrival.charge.clone().filter(|_| arrival.twice);
         let result = self.first_arrival(arrival, effects);
         let copy = copy.map(|charge| charge.with_outcome(FrameOutcome::Duplicate));
@@ -61,7 +61,7 @@ impl ServerMachine {
         }
     }
 
-    /// Takes the end of a participant that was not computed, because it certainly is late.
+    /// Takes the upload of a participant that was not computed, because it certainly is late.
     pub(super) fn untrained(
         &mut self,
         (round, participant): RoundParticipant,
@@ -87,7 +87,7 @@ impl ServerMachine {
         self.straggler_is_back(participant, effects);
     }
 
-    /// Records an upload that must not be used, and applies the scenario's rule.
+    /// Records an upload that cannot be aggregated, and applies the scenario's rule for bad updates.
     pub(super) fn reject(
         &self,
         refusal: RejectedUpload,
@@ -124,7 +124,7 @@ impl ServerMachine {
         }
     }
 
-    /// Takes a participant of a closed round back.
+    /// Notes that a participant of a closed round is back, and ends the run if it was the last.
     pub(super) fn straggler_is_back(
         &mut self,
         participant: RoundParticipant,
@@ -197,7 +197,9 @@ impl ServerMachine {
         effects.extend(charges.map(|charge| Effect::Record(late(charge), None)));
     }
 
-    /// Returns the charge of a frame of the exchange of keys: one to a server that has closed the round is late.
+    /// Returns the charge of a frame of the key exchange.
+    ///
+    /// It is late if it reaches the server after the round has closed.
     pub(super) fn keys_arrived(&self, round: Round, charge: Event) -> Event {
         let is_up = matches!(charge, Event::FrameCharged { direction: Direction::Up, .. });
         if is_up && !self.book.waits_for(round) { self.missed(charge) } else { charge }

@@ -1,4 +1,4 @@
-//! Closing a round: what it aggregated to goes into the policy, its model is tested, the next round follows.
+//! Closing of a round: the policy takes the aggregate, the model is tested, the next round follows.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::policy::{Predictor, RoundWork};
 use crate::quantity::{Round, VirtualTime};
 
 impl ServerMachine {
-    /// Takes what the round aggregated to; client models are compared first where the rules ask for it.
+    /// Takes the aggregate of the round; client models are compared first if the rules ask for it.
     pub(super) fn aggregate(
         &mut self,
         now: VirtualTime,
@@ -50,7 +50,7 @@ impl ServerMachine {
         Ok(())
     }
 
-    /// Measures client models before synchronization.
+    /// Measures client models before aggregation.
     fn compare(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let Some(round) = self.book.current_mut() else { return };
         let (simulation, context) = (Arc::clone(&self.simulation), Arc::clone(&round.context));
@@ -60,7 +60,7 @@ impl ServerMachine {
         effects.extend(deliver_result(now, comparison, ToServer::Compared));
     }
 
-    /// Records how far client models are apart.
+    /// Records the distances between client models.
     pub(super) fn compared(&mut self, comparison: BiasMeasurement, effects: &mut Vec<Effect>) {
         let Some(round) = self.book.current() else { return };
         let BiasMeasurement { clients, metrics, responses } = comparison;
@@ -135,7 +135,7 @@ impl ServerMachine {
         effects.extend(deliver_result(now, tallies, move |all| ToServer::Tested(point, all)));
     }
 
-    /// Records the result of a test, and goes on behind it.
+    /// Records the result of a test, and goes on with the run.
     pub(super) fn tested(
         &mut self,
         now: VirtualTime,

@@ -40,7 +40,7 @@ use crate::learning::Tally;
 use crate::policy::Server;
 use crate::quantity::VirtualTime;
 
-/// The server's side of the protocol.
+/// State machine of the server.
 pub(crate) struct ServerMachine {
     simulation: Arc<SimulationContext>,
     schedule: RunSchedule,
@@ -48,14 +48,14 @@ pub(crate) struct ServerMachine {
     desk: PolicyDesk,
     caches: AssetCaches,
     met: KnownClients,
-    /// True while it is lost and not back yet.
+    /// True while the server is lost and not back yet.
     down: bool,
     /// Description of its state, for the report of a deadlock.
     doing: &'static str,
 }
 
 impl ServerMachine {
-    /// Creates the server of a run; without a policy if all results are supplied.
+    /// Creates the server of a run; `policy` is `None` if all results are supplied.
     pub fn new(
         simulation: Arc<SimulationContext>,
         supplier: Supplier,
@@ -82,7 +82,7 @@ impl ServerMachine {
         effects
     }
 
-    /// Returns who waits for what, for the report of a deadlock.
+    /// Returns the waiting actors and what each waits for, for the report of a deadlock.
     pub fn waiting(&self) -> Vec<String> {
         let server = format!("the server {}", self.doing);
         [vec![server], self.book.waiting()].concat()

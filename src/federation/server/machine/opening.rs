@@ -47,7 +47,7 @@ impl ServerMachine {
         Ok(())
     }
 
-    /// Returns the clients that an asynchronous server does not ask again.
+    /// Returns the clients that an asynchronous server does not sample because they are still at work.
     fn busy_clients(&self) -> BTreeSet<ClientId> {
         match self.simulation.rules.closing.is_asynchronous() {
             true => self.book.clients_underway(),
@@ -55,7 +55,7 @@ impl ServerMachine {
         }
     }
 
-    /// Sends what the policy wants to be sent.
+    /// Sends the downloads of the policy and opens the round.
     pub(super) fn send_round(
         &mut self,
         now: VirtualTime,
@@ -90,9 +90,9 @@ impl ServerMachine {
         self.doing = "waits for participants";
     }
 
-    /// Sends the downloads after the members of secure aggregation know each other.
+    /// Sends the downloads after the key exchange of secure aggregation.
     ///
-    /// With too few of them no download leaves.
+    /// With too few members no download is sent, and all of them fail.
     pub(super) fn introduced(
         &mut self,
         round: Round,

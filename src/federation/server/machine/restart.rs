@@ -16,17 +16,17 @@ use crate::federation::server::round_book::LostUploads;
 use crate::quantity::{Round, VirtualTime};
 
 impl ServerMachine {
-    /// Returns the loss that a fault brings on the round that is about to be sent.
+    /// Returns the effect that loses the server during this round, if a fault strikes it.
     pub(super) fn loss_in(&self, round: Round, now: VirtualTime) -> Option<Effect> {
         let rules = &self.simulation.rules;
         let Restart { after, downtime } = rules.faults.restart(rules.seed, round)?;
         let loss = ServerLoss { round, downtime, caches: self.caches.clone() };
-        // As the arrival of a frame: also a round in which nothing takes time is still open then.
+        // It has the class of an arriving frame, so that even a round in which nothing takes time is still open.
         let message = ToServer::Lose(Box::new(loss));
         Some(Effect::deliver_to_server(now + after, EventClass::Delivery, message))
     }
 
-    /// Loses the server if the round is still open, and has a new policy made.
+    /// Loses the server if the round is still open, and has its policy created again.
     pub(super) fn lose(&mut self, now: VirtualTime, loss: ServerLoss, effects: &mut Vec<Effect>) {
         let ServerLoss { round, downtime, caches } = loss;
         if !self.book.waits_for(round) {

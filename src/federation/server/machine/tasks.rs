@@ -1,4 +1,4 @@
-//! Tasks: one arrives, its phases follow each other, it ends and is tested.
+//! Tasks: each begins, goes through its phases, ends, and is tested.
 
 use super::{ServerMachine, ToServer, deliver_result};
 use crate::federation::compute::{BeginRequest, EndRequest, PolicyStepResult};

@@ -48,19 +48,19 @@ pub(super) struct OpenRound {
     participants: Vec<Participant>,
     status: Vec<ParticipantStatus>,
     downloads: Vec<Arc<SentDownload>>,
-    /// Frames that left for participants.
+    /// Frames that were sent to participants.
     frames: BTreeMap<ParticipantId, Vec<SentFrame>>,
     out: usize,
-    /// Participants whose upload came in time.
+    /// Number of participants whose upload came in time.
     here: usize,
-    /// Participants that a worker trains together at most: as many as the phase and the rules allow.
+    /// Maximum number of participants that a worker trains together, by phase and rules.
     max_pack_size: usize,
     closing: RoundClosing,
-    /// Time at which it is certainly over, if stragglers are skipped.
+    /// Time at which the round is certainly over, if stragglers are skipped.
     certain: Option<VirtualTime>,
     /// True if uploads from now on are late.
     closed: bool,
-    /// Uploads of earlier rounds.
+    /// Number of uploads of earlier rounds that are aggregated into this one.
     stale: u32,
     aggregation: AggregationTree,
     /// True if workers add uploads to the aggregation as soon as they are trained.
@@ -68,20 +68,20 @@ pub(super) struct OpenRound {
     aggregate: Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>>,
     /// Client models before aggregation, if they are measured.
     models: Vec<OwnModel>,
-    /// The first participant's exchange, where uploads are added in secret.
+    /// Exchange of the first participant under secure aggregation.
     first: Option<Arc<Exchange>>,
     /// Agreement of the members of secure aggregation.
     masking: Option<Arc<Masking>>,
-    /// The end of their sum, until it is recorded.
+    /// Outcome of the masked sum, until it is recorded.
     outcome: Option<MaskedOutcome>,
 }
 
-/// Items that have left the server in a round: sent again, an item is a copy.
+/// Items that the server has sent in a round; an item sent again is a copy.
 #[derive(Default)]
 struct Sent {
-    /// Downloads, by the first participant they are for.
+    /// Downloads, by the index of the first participant that gets them.
     downs: BTreeSet<usize>,
-    /// Assets, by content, across downloads.
+    /// Digests of assets, of all downloads.
     assets: BTreeSet<u64>,
     /// All frames, by participant.
     frames: BTreeMap<ParticipantId, Vec<SentFrame>>,
@@ -129,7 +129,7 @@ impl OpenRound {
         }
     }
 
-    /// Returns true if its closing rule is met.
+    /// Returns true if the closing rule of the round is met.
     ///
     /// `underway` participants of earlier rounds may still answer.
     pub fn is_complete(&self, underway: usize) -> bool {
@@ -174,7 +174,7 @@ impl OpenRound {
         (lost, std::mem::take(&mut self.stale))
     }
 
-    /// Returns a participant and its download.
+    /// Returns a copy of a participant and its download.
     pub fn sent_to(&self, participant: ParticipantId) -> (Participant, Arc<SentDownload>) {
         (
             self.participants[participant.index()].clone(),
@@ -182,7 +182,7 @@ impl OpenRound {
         )
     }
 
-    /// Takes the frames that left for a participant.
+    /// Takes the frames that were sent to a participant.
     pub fn take_frames(&mut self, participant: ParticipantId) -> Vec<SentFrame> {
         self.frames.remove(&participant).unwrap_or_default()
     }
@@ -317,7 +317,9 @@ impl OpenRound {
         }
     }
 
-    /// Returns the work that adds the participant's upload to the aggregation, unless its worker has.
+    /// Returns the work that adds the participant's upload to the aggregation.
+    ///
+    /// `None` if the worker that trained has added it.
     pub fn add_upload(
         &mut self,
         participant: ParticipantId,
@@ -409,7 +411,7 @@ impl OpenRound {
         pairs.filter(move |(_, status)| **status == wanted).map(|(participant, _)| participant)
     }
 
-    /// Returns true if what comes now is late.
+    /// Returns true if the round is closed: frames that arrive now are late.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -451,7 +453,7 @@ impl OpenRound {
         self.participants_at(ParticipantStatus::Aggregated).map(|participant| participant.client)
     }
 
-    /// Participants that should have been aggregated and were not.
+    /// Returns the participants that trained or should have, and were not aggregated.
     pub fn missing(&self) -> Vec<ParticipantId> {
         let pairs = self.participants.iter().zip(&self.status);
         let due = pairs.filter(|(participant, _)| participant.trains());

@@ -16,7 +16,7 @@ use crate::federation::server::messages::ToServer;
 use crate::federation::simulation_context::SimulationContext;
 use crate::quantity::{ParticipantId, VirtualTime};
 
-/// End of the masked sum of a round.
+/// Outcome of the masked sum of a round.
 pub(super) struct MaskedOutcome {
     members: usize,
     arrived: usize,
@@ -26,7 +26,7 @@ pub(super) struct MaskedOutcome {
 }
 
 impl OpenRound {
-    /// Sends keys and shares around, before any download.
+    /// Runs the key exchange, before any download is sent.
     pub fn exchange_keys(
         &self,
         simulation: &SimulationContext,
@@ -99,8 +99,9 @@ impl OpenRound {
         unmasking.settled
     }
 
-    /// Records the end of the masked sum; returns true if it was opened. A sum that was not counts as
-    /// if none of its uploads had arrived.
+    /// Records the outcome of the masked sum, and returns true if the sum was opened.
+    ///
+    /// If it was not, none of its uploads counts. `None` without secure aggregation.
     pub fn report_sum(&mut self, effects: &mut Vec<Effect>) -> Option<bool> {
         let MaskedOutcome { members, arrived, answered, needed, opened } = self.outcome.take()?;
         let event = Event::SecureSumOpened {
@@ -129,7 +130,7 @@ impl OpenRound {
         ProtocolContext { links: &simulation.links, round, participants: &self.participants, rules }
     }
 
-    /// Returns the effect at the end of a frame's journey, as the server sees it.
+    /// Returns the effect of a protocol frame that arrives or is lost.
     fn arrives(&self, frame: &ProtocolFrame, missed: Missed) -> Effect {
         let ProtocolFrame { at, latency, participant, step, bytes, fate, copy } = frame;
         let charge = Event::FrameCharged {

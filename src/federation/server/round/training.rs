@@ -1,4 +1,4 @@
-//! Training of a round's participants: who trains together, and who may begin before its download arrives.
+//! Training of a round's participants: packs, and those that begin before their download arrives.
 
 use super::OpenRound;
 use crate::federation::client;
@@ -8,10 +8,10 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::policy::Participant;
 
 impl OpenRound {
-    /// Groups the reached participants into packs, and lets those train that certainly will.
+    /// Groups the reached participants into packs, and trains those that are certain to train.
     ///
-    /// In the order of participants their uploads meet their neighbors in the aggregation at once. In the order in which
-    /// downloads arrive, a third of the cohort's sums would wait.
+    /// Uploads of participants that train in order merge at once. If they trained in the order in which downloads
+    /// arrive, a third of the cohort's sums would wait.
     pub(super) fn begin_training(
         &self,
         simulation: &SimulationContext,

@@ -1,6 +1,6 @@
 //! [`Narrowing`](super::narrowing::Narrowing) by AVX512-BF16.
 //!
-//! Its instructions round as the loops of the other implementation do.
+//! Its instructions round exactly as the loops of the other implementation.
 
 use std::arch::x86_64::{
     __m256bh, __m256i, __m512, __m512bh, __m512i, _mm512_cvtepu16_epi32, _mm512_cvtne2ps_pbh,
@@ -13,7 +13,7 @@ use super::super::matrix::Matrix;
 use super::kernel::COLUMNS;
 use super::narrowing::STRIP;
 
-/// Values of a vector.
+/// Number of values in a vector.
 const LANES: usize = STRIP;
 
 const ROOM: &str = "room for whole vectors";
@@ -68,7 +68,7 @@ pub(super) fn down(pairs: &mut [u32], matrix: Matrix<'_>, first: usize) {
     }
 }
 
-/// Loads a vector of at most that many values; zeros where there are no more.
+/// Loads a vector of at most 16 values, padded with zeros.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn loaded(values: &[f32]) -> __m512 {
@@ -88,7 +88,7 @@ fn store(to: &mut [u32; LANES], numbers: __m512i) {
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), numbers) }
 }
 
-/// Loads at most 32 values as 16 pairs; zeros where there are no more.
+/// Loads at most 32 values as 16 pairs, padded with zeros.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn neighbours(values: &[f32]) -> __m512i {
@@ -98,14 +98,14 @@ fn neighbours(values: &[f32]) -> __m512i {
     unsafe { std::mem::transmute::<__m512bh, __m512i>(both) }
 }
 
-/// Pairs the values of two rows.
+/// Pairs the values of two rows, the upper one in the low halves.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn both(upper: __m512, lower: __m512) -> __m512i {
     _mm512_or_si512(halves(upper), _mm512_slli_epi32::<16>(halves(lower)))
 }
 
-/// Values as the lower halves of numbers.
+/// Rounds values to `bf16`, in the lower halves of 32-bit numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn halves(values: __m512) -> __m512i {
@@ -114,7 +114,7 @@ fn halves(values: __m512) -> __m512i {
     _mm512_cvtepu16_epi32(unsafe { std::mem::transmute::<__m256bh, __m256i>(halves) })
 }
 
-/// Transposes 16 x 16 numbers: pairs of neighbors are exchanged, then fours of them, then the quarters.
+/// Transposes 16 x 16 numbers by exchanging pairs of neighbors, then groups of four, then quarters.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn turned(lines: [__m512i; LANES]) -> [__m512i; LANES] {

@@ -1,7 +1,7 @@
-//! One tile of a product in `bf16`: by the instruction that does it, or step by step to the same bits.
+//! One tile of a product in `bf16`: by a CPU instruction, or step by step with the same bits.
 //!
 //! The instruction (VDPBF16PS) adds the product of the odd elements of two pairs, then that of the even ones, each time
-//! rounding once as a fused multiply-add does. Numbers below the normal ones count as zero, before and after.
+//! rounding once as a fused multiply-add does. Denormal numbers count as zero, as inputs and as results.
 
 use std::mem::MaybeUninit;
 
@@ -14,26 +14,26 @@ use crate::vectors::Vectors;
 pub(super) const ROWS: usize = 8;
 /// Columns of a tile: three vectors of 512 bits, so that with 8 rows the sums fill 24 of 32 registers.
 pub(super) const COLUMNS: usize = 48;
-/// Values of a vector of 512 bits.
+/// Number of values in a vector of 512 bits.
 const LANES: usize = 16;
 
 /// Destination of a tile: `values = scale * sums + onto`.
 pub(super) struct TileTarget<'a> {
-    /// From the tile's first value on.
+    /// Values from the tile's first one on.
     pub values: &'a mut [MaybeUninit<f32>],
     pub row_stride: usize,
-    /// Number of rows, of [`ROWS`].
+    /// Number of rows that exist, of [`ROWS`].
     pub rows: usize,
-    /// Of the tile's columns. Values that are added to are there.
+    /// Summand, from the tile's first column on. Values that are added to must be initialized.
     pub onto: Onto<'a>,
     pub scale: f32,
 }
 
-/// Writes the product of the rows of `a` from `top` on and a panel.
+/// Function that multiplies the rows of `a` from `top` on with a panel, and writes the result.
 pub(super) type Multiply =
     fn(a: &Narrowed<'_>, top: usize, b: &ColumnPanel<'_>, target: &mut TileTarget<'_>);
 
-/// Returns the fastest kernel that the machine has.
+/// Returns the fastest kernel of this machine.
 pub(super) fn multiply() -> Multiply {
     #[cfg(target_arch = "x86_64")]
     match Vectors::in_use() {
@@ -56,7 +56,7 @@ pub(super) fn multiply() -> Multiply {
     step_by_step
 }
 
-/// Multiplies by the instruction; `VECTORS` is the number that the columns of `b` fill.
+/// Multiplies by the instruction. `VECTORS` is the number of vectors that the columns of `b` fill.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn by_instruction<const VECTORS: usize>(
@@ -109,7 +109,7 @@ fn by_instruction<const VECTORS: usize>(
                 if let Some(added) = added {
                     value = _mm512_add_ps(_mm512_maskz_loadu_ps(filled(v), added), value);
                 }
-                // Stores under a mask cost more.
+                // Whole vectors are stored directly, as masked stores are slower.
                 match filled(v) {
                     u16::MAX => _mm512_storeu_ps(to, value),
                     some => _mm512_mask_storeu_ps(to, some, value),
@@ -122,7 +122,7 @@ fn by_instruction<const VECTORS: usize>(
 /// Returns the pairs of [`Narrowed`] from row `top` on.
 ///
 /// # Panics
-/// When it does not hold all pairs of a tile's rows.
+/// Panics if it does not hold all pairs of a tile's rows.
 #[inline(always)]
 fn rows<'a>(a: &Narrowed<'a>, top: usize) -> &'a [u32] {
     let rows = &a.values[top * a.row_stride..];
@@ -169,13 +169,13 @@ fn step_by_step(a: &Narrowed<'_>, top: usize, b: &ColumnPanel<'_>, target: &mut 
     }
 }
 
-/// Returns the low half of `bits` as the number it is.
+/// Returns the `bf16` number in the low half of `bits`.
 #[inline(always)]
 fn widened(bits: u32) -> f32 {
     f32::from_bits(bits << 16)
 }
 
-/// Zero, with the sign, in place of what is below the normal numbers.
+/// Returns zero with the sign of `value` if that is denormal.
 #[inline(always)]
 fn flushed(value: f32) -> f32 {
     let bits = value.to_bits();

@@ -1,8 +1,9 @@
-//! Products of matrices in `bf16` on a CPU: factors are rounded to `bf16`, sums are `f32`.
+//! Matrix products in `bf16` on a CPU: factors are rounded to `bf16`, sums are `f32`.
 //!
-//! CPUs with AVX512-BF16 multiply twice as many such factors per second as `f32` ones. Elsewhere the same instruction
-//! is computed step by step, **to the same bits**: an element of the result is one chain of additions along its row
-//! and column, two products at a time, independent of the machine's vectors and of the element's place in the matrix.
+//! CPUs with AVX512-BF16 multiply twice as many such factors per second as `f32` ones. On other CPUs the same
+//! instruction is computed step by step, **with the same bits**: an element of the result is one chain of additions
+//! along its row and column, two products at a time, independent of the machine's vectors and of the element's place in
+//! the matrix.
 //!
 //! ```text
 //! a (rows, k) ──narrowed──▶ blocks of rows ─┐
@@ -29,21 +30,21 @@ use narrowed::Narrowed;
 use narrowing::{Narrowing, STRIP};
 pub(super) use panels::Panels;
 
-/// Values of `a` that are narrowed at a time, and pairs of `b` that they meet before others: both together fit into a
-/// cache of the second level.
+/// Size of blocks: values of `a` that are narrowed at a time, and pairs of `b` that they are multiplied with before
+/// others. Both together fit into the second-level cache.
 const BLOCK: usize = 1 << 17;
 const GROUP: usize = 1 << 17;
 
-/// Pairs of a right factor for which there is room kept until the next product: 16 MB.
+/// Largest size of a right factor's buffer that is kept until the next product, in pairs: 16 MB.
 const KEPT: usize = 1 << 22;
 
 thread_local! {
-    /// Buffer of left factors during a product, and one of right ones: kept from product to product.
+    /// Buffers for left and right factors during a product, reused by the next one.
     static LEFT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     static RIGHT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns `numbers` numbers of a buffer, of any value, with room for whole vectors behind them.
+/// Returns `numbers` uninteresting numbers of a buffer, followed by room for whole vectors.
 fn room(buffer: &mut Vec<u32>, numbers: usize) -> &mut [u32] {
     let numbers = numbers + STRIP;
     if buffer.len() < numbers {
@@ -52,7 +53,7 @@ fn room(buffer: &mut Vec<u32>, numbers: usize) -> &mut [u32] {
     &mut buffer[..numbers]
 }
 
-/// `target = scale * a b + onto`, of matrices that fit.
+/// Computes `target = scale * a b + onto` for matrices that fit.
 pub(super) fn multiply(
     target: Target<'_>,
     onto: Onto<'_>,
@@ -68,7 +69,7 @@ pub(super) fn multiply(
     });
 }
 
-/// [`multiply`] with a right factor that was packed before.
+/// Computes [`multiply`] with a right factor that is already packed.
 pub(super) fn multiply_packed(
     target: Target<'_>,
     onto: Onto<'_>,

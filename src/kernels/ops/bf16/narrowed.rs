@@ -1,23 +1,22 @@
-//! The left factor of a product: rounded to `bf16`, two neighbors along a row side by side.
+//! Left factor of a product, rounded to `bf16` in pairs of neighbors along a row.
 
 use super::super::matrix::Matrix;
 use super::kernel::ROWS;
 use super::narrowing::Narrowing;
 use super::room;
 
-/// Rows of a matrix in `bf16`, in whole tiles and whole pairs. What stands in rows that the matrix does not have is
-/// anything.
+/// Rows of a matrix in `bf16`, padded to whole tiles and whole pairs. Rows beyond the matrix may hold any values.
 pub(super) struct Narrowed<'a> {
-    /// Pair `j` of row `i` lies at `i row_stride + j pair_stride`.
+    /// Pairs: pair `j` of row `i` is at `i row_stride + j pair_stride`.
     pub values: &'a [u32],
     pub row_stride: usize,
     pub pair_stride: usize,
-    /// Pairs of a row.
+    /// Number of pairs in a row.
     pub pairs: usize,
 }
 
 impl<'a> Narrowed<'a> {
-    /// `buffer` is where it may lie.
+    /// Narrows a matrix into `buffer`.
     pub fn of(matrix: Matrix<'_>, by: Narrowing, buffer: &'a mut Vec<u32>) -> Narrowed<'a> {
         let (rows, pairs) = (matrix.rows().next_multiple_of(ROWS), matrix.columns().div_ceil(2));
         let values = room(buffer, rows * pairs);
@@ -27,7 +26,7 @@ impl<'a> Narrowed<'a> {
             return Narrowed { values, row_stride: 0, pair_stride: 0, pairs };
         }
         if column_stride == 1 {
-            // Upwards, so that what spills over a row's end is written over.
+            // In ascending order, so that values spilled over the end of a row are overwritten by the next.
             for row in 0..matrix.rows() {
                 let from = &data[row * row_stride..][..matrix.columns()];
                 (by.along)(&mut values[row * pairs..], from);

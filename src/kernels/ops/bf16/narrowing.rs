@@ -1,32 +1,34 @@
-//! Rounding of `f32` to pairs of `bf16`: in plain loops, or by the instructions that do it, to the same bits
-//! but for what NaN carries.
+//! Rounding of `f32` to pairs of `bf16`, in plain loops or by CPU instructions. Both give the same bits, except for the
+//! payload of NaN.
 //!
-//! A pair is one number, its first value in the low half.
+//! A pair is one 32-bit number with its first value in the low half.
 
 use super::super::matrix::Matrix;
 use super::kernel::COLUMNS;
 use crate::vectors::Vectors;
 use crate::wide::{WideWork, wide};
 
-/// Columns that [`Narrowing::down`] takes at a time, and numbers of a vector.
+/// Largest number of columns of [`Narrowing::down`], and numbers in a vector.
 pub(super) const STRIP: usize = 16;
 
-/// Functions that make pairs, from the first place on. NaN stays NaN. Behind the last pair up to [`STRIP`] - 1 others
-/// may get any value, for which there has to be room: a store of a part of a vector costs many times more than one of
-/// a whole.
+/// Functions that round values to pairs. NaN stays NaN.
+///
+/// Up to [`STRIP`] - 1 numbers after the last pair may get any value, for which there must be room: storing part of a
+/// vector is many times slower than storing a whole one.
 #[derive(Clone, Copy)]
 pub(super) struct Narrowing {
-    /// Pairs of neighbors in a row; an odd last one is paired with zero.
+    /// Makes pairs of neighbors in a row. An odd last value is paired with zero.
     pub along: fn(pairs: &mut [u32], row: &[f32]),
-    /// Of the values of two rows that stand one above the other; without a lower row zeros stand there.
+    /// Makes pairs of values in two rows, one above the other. A missing lower row counts as zeros.
     pub across: fn(pairs: &mut [u32], upper: &[f32], lower: Option<&[f32]>),
-    /// Of neighbors in each of at most [`STRIP`] columns from this one on, which are consecutive in memory. The pair
-    /// `j` of the column `c` goes to `j * COLUMNS + c`.
+    /// Makes pairs of neighbors in each of at most [`STRIP`] columns from `first` on.
+    ///
+    /// The values of a column are consecutive in memory. Pair `j` of column `c` goes to `j * COLUMNS + c`.
     pub down: fn(pairs: &mut [u32], matrix: Matrix<'_>, first: usize),
 }
 
 impl Narrowing {
-    /// Returns the fastest functions that the machine has.
+    /// Returns the fastest functions of this machine.
     pub fn at_hand() -> Narrowing {
         #[cfg(target_arch = "x86_64")]
         if Vectors::in_use() == Vectors::Avx512Bf16 {
@@ -48,8 +50,9 @@ impl Narrowing {
     }
 }
 
-/// Rounds a value to the nearest `bf16`, ties to even. A value below the normal numbers before it is rounded is zero,
-/// as the instruction takes it.
+/// Rounds a value to the nearest `bf16`, ties to even.
+///
+/// A denormal value becomes zero, as the instruction takes it.
 #[inline(always)]
 fn narrow(value: f32) -> u16 {
     const SMALLEST_NORMAL: u32 = 0x0080_0000;

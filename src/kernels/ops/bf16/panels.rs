@@ -1,4 +1,4 @@
-//! The right factor of a product: rounded to `bf16` and laid out as tiles read it.
+//! Right factor of a product, rounded to `bf16` in the order in which tiles read it.
 
 use std::ops::Range;
 
@@ -7,20 +7,21 @@ use super::kernel::COLUMNS;
 use super::narrowing::{Narrowing, STRIP};
 use super::room;
 
-/// A matrix in `bf16`: panels of 48 columns, in each pair of rows behind pair of rows. What stands in columns that the
-/// matrix does not have is anything.
+/// Matrix in `bf16`, in panels of 48 columns, each of which holds pairs of rows one after the other.
+///
+/// Columns beyond the matrix may hold any values.
 pub(in super::super) struct Panels<'a> {
-    /// The pair of a column is one number, the upper row in its low half.
+    /// Pairs of two rows in one column, the upper row in the low half.
     values: &'a [u32],
-    /// Of the matrix.
+    /// Number of rows of the matrix.
     rows: usize,
     columns: usize,
-    /// Of rows.
+    /// Number of pairs of rows.
     pairs: usize,
 }
 
 impl<'a> Panels<'a> {
-    /// `buffer` is where they may lie.
+    /// Packs a matrix into `buffer`.
     pub fn pack(matrix: Matrix<'_>, buffer: &'a mut Vec<u32>) -> Panels<'a> {
         let by = Narrowing::at_hand();
         let (rows, columns) = (matrix.rows(), matrix.columns());
@@ -37,7 +38,7 @@ impl<'a> Panels<'a> {
                         (by.across)(to, row(at), (at + 1 < rows).then(|| row(at + 1)));
                     }
                 } else {
-                    // A transposed matrix, as weights and keys are.
+                    // Transposed matrices, such as weights and keys.
                     for strip in (0..width).step_by(STRIP) {
                         (by.down)(&mut values[strip..], matrix, left + strip);
                     }
@@ -51,12 +52,12 @@ impl<'a> Panels<'a> {
         self.columns
     }
 
-    /// Returns true if the matrix had this number of rows and columns.
+    /// Returns true if the packed matrix has this number of rows and columns.
     pub fn fits(&self, rows: usize, columns: usize) -> bool {
         (self.rows, self.columns) == (rows, columns)
     }
 
-    /// Returns all panels from left to right, in groups that hold at most `pairs` pairs, or one panel.
+    /// Returns all panels from left to right, in groups of at most `pairs` pairs, or of one panel.
     pub(super) fn groups(&self, pairs: usize) -> impl Iterator<Item = Range<usize>> {
         let panels = self.columns.div_ceil(COLUMNS);
         let together = (pairs / (self.pairs * COLUMNS).max(1)).max(1);
@@ -70,11 +71,11 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// Some columns of a matrix.
+/// One panel of a packed matrix.
 #[derive(Clone, Copy)]
 pub(super) struct ColumnPanel<'a> {
     pub values: &'a [u32],
-    /// The first of them in the matrix.
+    /// First column of the panel in the matrix.
     pub left: usize,
     /// Number of filled columns.
     pub columns: usize,

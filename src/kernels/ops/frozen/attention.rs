@@ -1,4 +1,4 @@
-//! The first half: `x + W_o attention(W_qkv norm(x) + b_qkv) + b_o`.
+//! Attention half of a frozen block: `x + W_o attention(W_qkv norm(x) + b_qkv) + b_o`.
 
 use parking_lot::Mutex;
 
@@ -13,26 +13,27 @@ use super::composed::{self, composes};
 use super::layers::{FrozenLinear, FrozenNorm, Pieces, are_served, fit, part};
 use crate::wide::add_rows;
 
-/// Keys and values that a block attends to.
+/// Heads, prefix and queries of a block's attention.
 #[derive(Clone, Copy)]
 pub struct Attended<'a> {
-    /// As many slices of the width.
+    /// Number of heads, each a slice of the width.
     pub heads: usize,
-    /// Keys and values in front, both `(L, d)` for all, `(members, L, d)` or `(b, L, d)`.
+    /// Prefix keys and values, both `(L, d)` for all samples, `(members, L, d)` or `(b, L, d)`.
     pub prefix: Option<(&'a Tensor, &'a Tensor)>,
-    /// The first tokens of a sample, which go on.
+    /// Number of first tokens per sample that have queries and an output.
     pub queries: usize,
-    /// Samples of each prefix; `None`: all samples have the same or each its own.
+    /// Samples of each prefix; `None` if all samples share one or each has its own.
     pub members: Option<&'a SampleGroups>,
 }
 
-/// Computes the attention of a frozen block with its residual: `x` `(b, n, d)` to `(b, queries, d)`. `layers` are the
-/// packed one, from `d` to queries, keys and values, and the projection. `groups` are the members of a pack, where
-/// there is one. Returns `None` where a layer is not frozen or in another type than `x`: [`Affine`]'s ops and
-/// [`attention`](super::super::attention()) compute the same there.
+/// Computes a frozen block's attention with its residual, from `x` `(b, n, d)` to `(b, queries, d)`.
+///
+/// `layers` are the packed one, from `d` to queries, keys and values, and the projection. In a pack, `groups` assigns
+/// samples to members. Returns `None` if a layer is not frozen or has another type than `x`; the operations of
+/// [`Affine`] and [`attention`](super::super::attention()) then compute the same.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn frozen_attention(
     x: &Tensor,
     norm: &Affine,
@@ -85,7 +86,7 @@ struct FrozenAttention {
     kept: Mutex<AttentionBuffers>,
 }
 
-/// Buffers that a backward pass needs.
+/// Buffers that are kept for a backward pass.
 #[derive(Default)]
 struct AttentionBuffers {
     packed: Vec<f32>,
@@ -121,7 +122,7 @@ impl FrozenAttention {
         Ok((CpuStorage::F32(y), Shape::from((batch, queries, width))))
     }
 
-    /// Returns the gradients of `x` and of the prefix, each if it is asked for.
+    /// Returns the gradients of `x` and of the prefix, each only if it is wanted.
     fn backward(
         &self,
         x: &[f32],

@@ -1,7 +1,7 @@
-//! The halves from products of matrices and tensor operations, for any device and type.
+//! Halves of a block composed of matrix products and tensor operations, for any device and type.
 //!
-//! Each is one node of candle's graph, too: its gradient is the chain of its parts' gradients, computed from the input,
-//! the packed queries, keys and values, and the input of the activation, which are all that is kept.
+//! Each is one node of candle's graph, too: its gradient is the chain of its parts' gradients. Only the input, the
+//! packed queries, keys and values, and the input of the activation are kept for it.
 
 use candle_core::{Result, Tensor};
 
@@ -13,7 +13,7 @@ use super::super::gpu;
 use super::super::with_gradient::{with_gradient, with_gradients};
 use super::super::{layer_norm, linear};
 
-/// Returns true if the layers are frozen and lie in the type of `x` on its device.
+/// Returns true if the layers are frozen, on the device of `x` and in its type.
 pub(super) fn composes(x: &Tensor, norm: &Affine, [first, second]: [&Affine; 2]) -> bool {
     let frozen = |affine: &Affine| !affine.weight.track_op() && !affine.bias.track_op();
     let alike = |affine: &Affine| affine.weight.dtype() == x.dtype();
@@ -21,7 +21,7 @@ pub(super) fn composes(x: &Tensor, norm: &Affine, [first, second]: [&Affine; 2])
     frozen(norm) && [first, second].into_iter().all(|it| frozen(it) && alike(it) && here(it))
 }
 
-/// Computes the first half; `prefix` as in [`attention`](super::super::attention()).
+/// Computes the attention half; `prefix` is as in [`attention`](super::super::attention()).
 pub(super) fn attention(
     x: &Tensor,
     norm: &Affine,
@@ -63,7 +63,7 @@ pub(super) fn attention(
     }
 }
 
-/// Computes the second half.
+/// Computes the perceptron half.
 pub(super) fn perceptron(
     x: &Tensor,
     norm: &Affine,

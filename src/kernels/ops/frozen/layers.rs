@@ -1,4 +1,4 @@
-//! Layers and pieces that both halves are made of.
+//! Layers and pieces of samples, shared by both halves.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ use super::super::matrix::{Matrix, Precision, RightFactor, append_product};
 use super::super::storage::{Lent, lent};
 use crate::wide::wide;
 
-/// Rows of a piece: of 768 values each they fill 786 kB, which a cache of the second level holds.
+/// Rows per piece: with 768 values each they take 786 kB, which fits into a second-level cache.
 const PIECE: usize = 256;
 
-/// Returns true if kernels serve a half's layers: all are frozen, and both linear ones multiply alike.
+/// Returns true if kernels support a half's layers: all are frozen, and both linear ones have one precision.
 pub(super) fn are_served(norm: &Affine, [first, second]: [&Affine; 2]) -> bool {
     let frozen = [norm, first, second].into_iter().all(Affine::is_frozen);
     frozen && first.precision == second.precision
 }
 
-/// Refuses layers that are not from this width to `inner` values, and from `outer` values back to it.
+/// Checks that layers go from this width to `inner` values, and from `outer` values back.
 ///
 /// # Errors
-/// When they are others.
+/// Returns an error if they do not.
 pub(super) fn fit(
     width: usize,
     norm: &Affine,
@@ -42,7 +42,7 @@ pub(super) fn fit(
     }
 }
 
-/// A layer norm.
+/// Layer norm of a frozen block.
 pub(super) struct FrozenNorm<'a> {
     weight: Lent<'a>,
     bias: Lent<'a>,
@@ -64,7 +64,7 @@ impl<'a> FrozenNorm<'a> {
     }
 }
 
-/// A linear layer.
+/// Linear layer of a frozen block.
 pub(super) struct FrozenLinear<'a> {
     weight: Lent<'a>,
     bias: Lent<'a>,
@@ -80,14 +80,14 @@ impl<'a> FrozenLinear<'a> {
         Ok(FrozenLinear { weight, bias, inputs, outputs, precision: layer.precision })
     }
 
-    /// Returns the product of the forward pass; `buffer` may hold its factor.
+    /// Returns the product of the forward pass. `buffer` may hold its packed factor.
     pub fn forth<'b>(&'b self, buffer: &'b mut Vec<u32>) -> LayerProduct<'b> {
         let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
         let factor = RightFactor::new(weight.t(), self.precision, buffer);
         LayerProduct { layer: self, factor, back: false }
     }
 
-    /// Returns the product of the backward pass, for gradients of results; `buffer` may hold its factor.
+    /// Returns the product of the backward pass, for gradients of results. `buffer` may hold its packed factor.
     pub fn back<'b>(&'b self, buffer: &'b mut Vec<u32>) -> LayerProduct<'b> {
         let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
         LayerProduct {
@@ -98,7 +98,7 @@ impl<'a> FrozenLinear<'a> {
     }
 }
 
-/// A layer's product with any number of rows.
+/// Product of a layer with any number of rows.
 pub(super) struct LayerProduct<'a> {
     layer: &'a FrozenLinear<'a>,
     factor: RightFactor<'a>,
@@ -106,7 +106,7 @@ pub(super) struct LayerProduct<'a> {
 }
 
 impl LayerProduct<'_> {
-    /// Appends what becomes of rows, one behind the other.
+    /// Appends the results of `rows` to `to`.
     pub fn append(&self, to: &mut Vec<f32>, rows: &[f32]) {
         let FrozenLinear { weight, bias, inputs, outputs, precision } = self.layer;
         if !self.back {
@@ -120,14 +120,16 @@ impl LayerProduct<'_> {
 
 /// Division of samples into pieces that go through a half together.
 pub(in super::super) struct Pieces {
-    /// The samples of each member of a pack: in `f32` a product has the bits that it has when its member is alone.
+    /// Samples of each member of a pack. In `f32` a product has the bits that it has for its member alone.
     groups: SampleGroups,
     precision: Precision,
 }
 
 impl Pieces {
+    /// Divides a batch.
+    ///
     /// # Errors
-    /// When the groups are of another batch.
+    /// Returns an error if the groups belong to a batch of another size.
     pub fn of(batch: usize, groups: Option<&SampleGroups>, precision: Precision) -> Result<Pieces> {
         let groups = groups.cloned().unwrap_or_else(|| SampleGroups::one(batch));
         groups.fit("frozen block", batch)?;
@@ -139,7 +141,7 @@ impl Pieces {
         self.groups.runs().map(|run| run.start * each..run.end * each).collect()
     }
 
-    /// Returns the rows of pieces, one behind the other, for `each` rows per sample.
+    /// Returns the consecutive rows of each piece, for `each` rows per sample.
     pub fn rows(&self, each: usize) -> Vec<Range<usize>> {
         match self.precision {
             Precision::F32 => {
@@ -154,7 +156,7 @@ impl Pieces {
     }
 }
 
-/// Some rows among values of a width.
+/// Returns some rows of `values`, which are `width` wide.
 pub(super) fn part<'a>(values: &'a [f32], rows: &Range<usize>, width: usize) -> &'a [f32] {
     &values[rows.start * width..rows.end * width]
 }

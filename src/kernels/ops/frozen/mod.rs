@@ -1,14 +1,15 @@
-//! The two halves of a transformer block whose layers are frozen, each as one op.
+//! Halves of a transformer block whose layers are frozen, each as one operation.
 //!
 //! ```text
 //! frozen_attention    x + W_o attention(W_qkv norm(x) + b_qkv) + b_o
 //! frozen_perceptron   x + W_2 a(W_1 norm(x) + b_1) + b_2, with an activation a
 //! ```
 //!
-//! They compute what the ops they are made of compute, on the CPU to the same bits. As one op they keep of a forward pass
-//! only what the backward pass needs, and nothing of it is a node of candle's graph, whose gradient would be
-//! zeros first and a sum then. Away from the CPU's kernels they are composed (`composed.rs`). Where products are `bf16` (and a row's bits do not depend on rows around it) they go
-//! through a batch in pieces that stay in the cache from one layer to the next.
+//! They compute the same as the operations of which they consist, on the CPU with the same bits. As one operation each
+//! keeps only what its backward pass needs, and no value inside is a node of candle's graph, where a gradient would
+//! first be set to zeros and then added to. Without the CPU's kernels they are composed (`composed.rs`). If products
+//! are `bf16`, so that a row's bits do not depend on other rows, a batch is processed in pieces that stay in the cache
+//! from one layer to the next.
 
 mod attention;
 mod composed;

@@ -1,4 +1,4 @@
-//! The second half: `x + W_2 a(W_1 norm(x) + b_1) + b_2` with an activation `a`.
+//! Perceptron half of a frozen block: `x + W_2 a(W_1 norm(x) + b_1) + b_2` with an activation `a`.
 
 use parking_lot::Mutex;
 
@@ -12,12 +12,13 @@ use super::composed::{self, composes};
 use super::layers::{FrozenLinear, FrozenNorm, Pieces, are_served, fit, part};
 use crate::wide::add_rows;
 
-/// Computes the perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from
-/// `d` to the hidden width and back. `groups` are the members of a pack, where there is one. Returns `None` where a
-/// layer is not frozen or in another type than `x`: [`Affine`]'s ops compute the same there.
+/// Computes the perceptron of a frozen block with its residual, from `x` `(b, n, d)` to the same shape.
+///
+/// `layers` go from `d` to the hidden width and back. In a pack, `groups` assigns samples to members. Returns `None` if
+/// a layer is not frozen or has another type than `x`; the operations of [`Affine`] then compute the same.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn frozen_perceptron(
     x: &Tensor,
     norm: &Affine,
@@ -62,7 +63,7 @@ struct Perceptron {
 }
 
 impl Perceptron {
-    /// `tokens` rows a sample.
+    /// Computes the half of `x`, with `tokens` rows per sample.
     fn forward(&self, x: &[f32], tokens: usize) -> Result<Vec<f32>> {
         let norm = FrozenNorm::new(&self.norm, self.eps)?;
         let [up, down] = [FrozenLinear::new(&self.layers[0])?, FrozenLinear::new(&self.layers[1])?];

@@ -1,13 +1,13 @@
-//! Kernels on heads of attention (`heads.cuh`).
+//! GPU kernels on attention heads (`heads.cuh`).
 
 use candle_core::{DType, Result, Tensor};
 
 use super::launch::{Argument, Launch};
 
-/// Largest number of threads of a block; each takes a few columns of a token.
+/// Largest number of threads per block; each computes a few columns of a token.
 const THREADS: usize = 256;
 
-/// Sizes of one call.
+/// Sizes of one call of the kernels on heads.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct GpuHeads {
     pub batch: usize,
@@ -21,13 +21,14 @@ pub(in super::super) struct GpuHeads {
 }
 
 impl GpuHeads {
-    /// Tokens to which tokens attend.
+    /// Returns the number of tokens that queries attend to, including the prefix.
     pub fn attended(&self) -> usize {
         self.ahead + self.tokens
     }
 
-    /// Returns the tokens of keys and values with zeros behind them: products on tensor cores are fast where rows
-    /// begin at multiples of 16 bytes.
+    /// Returns the number of keys and values including padding.
+    ///
+    /// Products on tensor cores are fast if rows begin at multiples of 16 bytes.
     pub fn padded(&self) -> usize {
         self.attended().next_multiple_of(8)
     }
@@ -45,9 +46,10 @@ fn counts<const N: usize>(counts: [usize; N]) -> Result<Vec<Argument>> {
     counts.into_iter().map(Argument::count).collect()
 }
 
-/// Returns heads `(b, h, all, c)` of the `taken` first tokens of every sample. `x` is `(b, tokens, columns)`, and the
-/// heads are the columns from `first` on. Behind a prefix `(members, ahead, width)`, with the member of each sample,
-/// `all` is [`GpuHeads::padded`]; without one it is `taken`.
+/// Splits the first `taken` tokens of every sample into heads `(b, h, all, c)`.
+///
+/// `x` is `(b, tokens, columns)`, and the heads are the columns from `first` on. After a prefix `(members, ahead,
+/// width)`, given with the member of each sample, `all` is [`GpuHeads::padded`]; without one it is `taken`.
 pub(in super::super) fn split(
     x: &Tensor,
     of: &GpuHeads,
@@ -57,7 +59,7 @@ pub(in super::super) fn split(
     let x = x.contiguous()?;
     let (_, _, columns) = x.dims3()?;
     let ahead = if prefix.is_some() { of.ahead } else { 0 };
-    // Without a prefix nothing is read there.
+    // Without a prefix this operand is never read.
     let others = match prefix {
         Some((prefix, members)) => vec![prefix.contiguous()?, members.contiguous()?],
         None => vec![x.clone(), x.clone()],
@@ -75,7 +77,7 @@ pub(in super::super) fn split(
     launch.run(&x)
 }
 
-/// Returns tokens `(b, tokens, width)` from heads `x` `(b, h, tokens, c)`.
+/// Joins heads `x` `(b, h, tokens, c)` to tokens `(b, tokens, width)`.
 pub(in super::super) fn merge(x: &Tensor, of: &GpuHeads) -> Result<Tensor> {
     let x = x.contiguous()?;
     let (_, _, tokens, _) = x.dims4()?;
@@ -91,8 +93,9 @@ pub(in super::super) fn merge(x: &Tensor, of: &GpuHeads) -> Result<Tensor> {
     launch.run(&x)
 }
 
-/// Returns the gradient of packed rows `(b, tokens, 3 width)` from those of heads: of queries `(b, h, asking, c)`, of
-/// keys and values `(b, h, padded, c)`.
+/// Returns the gradient of packed rows `(b, tokens, 3 width)` from those of heads.
+///
+/// These are `(b, h, asking, c)` for queries, and `(b, h, padded, c)` for keys and values.
 pub(in super::super) fn pack([q, k, v]: [&Tensor; 3], of: &GpuHeads) -> Result<Tensor> {
     let q = q.contiguous()?;
     let (_, _, asking, _) = q.dims4()?;
@@ -110,7 +113,8 @@ pub(in super::super) fn pack([q, k, v]: [&Tensor; 3], of: &GpuHeads) -> Result<T
 
 /// Returns the gradient of the prefix of every member, `(members, ahead, width)` in `f32`.
 ///
-/// `x` `(b, h, padded, c)` is the gradient of heads. A member has the samples from its entry of `starts` `(members + 1)` to the next.
+/// `x` `(b, h, padded, c)` is the gradient of heads. A member's samples are those from its entry of `starts` `(members
+/// + 1)` up to the next one.
 pub(in super::super) fn prefix_gradient(
     x: &Tensor,
     starts: &Tensor,

@@ -1,26 +1,27 @@
-//! One launch of a kernel of `kernels.cu`.
+//! Launch of a kernel of `kernels.cu`.
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
-/// A kernel with everything but its first operand. Operands are contiguous; the kernel takes them in order, then the
-/// output, then numbers.
+/// Kernel with everything but its first operand.
+///
+/// Operands are contiguous; the kernel takes them in order, then the output, then numbers.
 #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "nothing is launched"))]
 pub(super) struct Launch {
-    /// Its name without the type, which is that of the first operand.
+    /// Name of the kernel without the type, which is that of the first operand.
     pub kernel: &'static str,
-    /// Operands behind the first.
+    /// Operands after the first.
     pub others: Vec<Tensor>,
     pub numbers: Vec<Argument>,
-    /// Blocks.
+    /// Number of blocks.
     pub grid: usize,
-    /// Threads of a block, in two dimensions.
+    /// Threads per block, in two dimensions.
     pub block: (u32, u32),
     pub shape: Shape,
     /// Type of the output.
     pub dtype: DType,
 }
 
-/// An argument of a kernel.
+/// Number passed to a kernel.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "nothing is launched"))]
 pub(super) enum Argument {
@@ -32,7 +33,7 @@ impl Argument {
     /// Returns the argument for a count.
     ///
     /// # Errors
-    /// When a kernel cannot count so far.
+    /// Returns an error if the count exceeds what a kernel can count.
     pub fn count(count: usize) -> Result<Argument> {
         match u32::try_from(count) {
             Ok(count) => Ok(Argument::Count(count)),
@@ -42,10 +43,10 @@ impl Argument {
 }
 
 impl Launch {
-    /// Runs the kernel; `first` is its first operand. The result has no history.
+    /// Runs the kernel on its first operand. The result has no graph.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Returns an error if the driver fails.
     pub fn run(&self, first: &Tensor) -> Result<Tensor> {
         first.apply_op1_no_bwd(self)
     }
@@ -83,7 +84,7 @@ mod cuda {
 
     use super::{Argument, Launch};
 
-    /// Output of the build script for `kernels.cu`.
+    /// Kernels of `kernels.cu`, compiled by the build script.
     const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/kernels.ptx"));
     const MODULE: &str = "fedcast";
 
@@ -94,7 +95,7 @@ mod cuda {
     ) -> Result<(CudaStorage, Shape)> {
         let stream = first.device().cuda_stream();
         let mut operands = vec![address(first, layout, &stream)?];
-        // Held until the kernel is in the stream.
+        // Locked until the kernel is in the stream.
         let others: Vec<_> = of.others.iter().map(|t| t.storage_and_layout()).collect();
         for (storage, layout) in &others {
             match &**storage {

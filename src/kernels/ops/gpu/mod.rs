@@ -1,8 +1,8 @@
-//! Kernels of our own on NVIDIA GPUs, for what candle does in many passes over memory.
+//! Custom kernels for NVIDIA GPUs, for operations that candle computes in many passes over memory.
 //!
-//! A composed softmax reads and writes its rows seven times, a composed layer norm ten times, and heads of attention are
-//! transposed copy by copy. `kernels.cu` has one kernel for each; matrix products stay cuBLAS's. All sums are in `f32`
-//! and in a fixed order. Callers ask [`serves`] first, and compose the op of candle's operations where it says no.
+//! A composed softmax reads and writes its rows seven times, a composed layer norm ten times, and heads of attention
+//! are transposed copy by copy. `kernels.cu` has one kernel for each; matrix products stay cuBLAS's. All sums are in
+//! `f32` and in a fixed order. Callers check [`serves`] first, and otherwise compose the operation of candle's.
 
 mod heads;
 mod launch;
@@ -16,7 +16,7 @@ pub(super) use rows::{
 
 use candle_core::{DType, Tensor};
 
-/// Returns true if these kernels serve all tensors: `f32`, or all `bf16`, on a GPU.
+/// Returns true if these kernels support all tensors: all `f32` or all `bf16`, on a GPU.
 pub(super) fn serves(tensors: &[&Tensor]) -> bool {
     let dtype = tensors.first().map(|t| t.dtype());
     cfg!(feature = "cuda")

@@ -1,17 +1,17 @@
-//! Kernels on rows, the last dimension of a tensor (`rows.cuh`).
+//! GPU kernels on rows, the last dimension of a tensor (`rows.cuh`).
 
 use candle_core::{D, DType, Result, Tensor};
 
 use super::launch::{Argument, Launch};
 
-/// Threads of a warp, which takes a row.
+/// Threads per warp, which computes a row.
 const WARP: u32 = 32;
-/// Rows of a block of warps.
+/// Rows per block of warps.
 const ROWS: u32 = 4;
-/// Threads of a block that takes a row alone.
+/// Threads per block if a block computes a single row.
 const THREADS: u32 = 256;
 
-/// Returns a launch with a warp for each row of `x`; the output is like `x`.
+/// Returns a launch with one warp per row of `x`. The output has the shape of `x`.
 fn by_warps(
     kernel: &'static str,
     x: &Tensor,
@@ -24,7 +24,7 @@ fn by_warps(
     Ok(Launch { kernel, others, numbers, grid, block: (WARP, ROWS), shape, dtype })
 }
 
-/// Returns a launch with a block for each row of `x`; the output is like `x`.
+/// Returns a launch with one block per row of `x`. The output has the shape of `x`.
 fn by_blocks(
     kernel: &'static str,
     x: &Tensor,
@@ -58,7 +58,7 @@ pub(in super::super) fn softmax_gradient(
     by_warps("softmax_slope", &p, vec![g.contiguous()?], numbers)?.run(&p)
 }
 
-/// Returns a contiguous tensor of the same numbers in `f32`.
+/// Returns a contiguous copy of a tensor in `f32`.
 fn wide(t: &Tensor) -> Result<Tensor> {
     t.to_dtype(DType::F32)?.contiguous()
 }
@@ -76,8 +76,9 @@ pub(in super::super) fn layer_norm(
     by_warps("norm", &x, others, numbers)?.run(&x)
 }
 
-/// Returns the gradient of `x` `(.., n, d)` in [`layer_norm`], from that of the result. `more` `(.., q, d)` is added
-/// to the first `q` rows of every `n`.
+/// Returns the gradient of `x` `(.., n, d)` in [`layer_norm`], from that of the result.
+///
+/// `more` `(.., q, d)` is added to the first `q` rows of every `n`.
 pub(in super::super) fn layer_norm_gradient(
     x: &Tensor,
     weight: &Tensor,
@@ -91,7 +92,7 @@ pub(in super::super) fn layer_norm_gradient(
         Some(more) => (x.dim(D::Minus2)?, more.dim(D::Minus2)?),
         None => (1, 0),
     };
-    // Without more nothing is read there.
+    // Without `more` this operand is never read.
     let more = more.unwrap_or(&x).contiguous()?;
     let counts = [x.dim(D::Minus1)?, tokens, asking].map(Argument::count);
     let numbers = counts.into_iter().collect::<Result<Vec<_>>>()?;

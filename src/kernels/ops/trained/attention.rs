@@ -1,4 +1,4 @@
-//! The first half: `x + W_o attention(W_qkv norm(x) + b_qkv) + b_o`.
+//! Attention half of a block that trains: `x + W_o attention(W_qkv norm(x) + b_qkv) + b_o`.
 
 use parking_lot::Mutex;
 
@@ -14,14 +14,14 @@ use super::half::{self, HalfGradients, HalfKernel};
 use super::layers::{AdaptedLinear, LentLinear, LentNorm, LinearGradients, LinearResult, is_here};
 use crate::wide::add_rows;
 
-/// Computes the attention of a block with its residual: `x` `(b, n, d)` to `(b, queries, d)`.
+/// Computes the attention of a block with its residual, from `x` `(b, n, d)` to `(b, queries, d)`.
 ///
-/// It is that of [`frozen_attention`](super::super::frozen_attention), but norm and layers may train, and so may pairs
-/// and the prefix. Returns `None` where the kernels do not serve an operand, or a pair does not fit its layer: the ops
-/// compute the same there, or say what is wrong.
+/// It equals [`frozen_attention`](super::super::frozen_attention), but norm, layers, pairs and prefix may train.
+/// Returns `None` if the kernels do not support an operand, or a pair does not fit its layer. The single operations
+/// then compute the same, or report the error.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn trained_attention(
     x: &Tensor,
     norm: &Affine,
@@ -63,19 +63,19 @@ struct TrainedAttention {
     norm: Affine,
     eps: f64,
     layers: [AdaptedLinear; 2],
-    /// Keys and values; empty without a prefix.
+    /// Prefix keys and values; empty without a prefix.
     prefix: Vec<Tensor>,
     geometry: Geometry,
     pieces: Pieces,
     kept: Mutex<AttentionValues>,
 }
 
-/// Values that a backward pass needs.
+/// Values that are kept for a backward pass.
 #[derive(Default)]
 struct AttentionValues {
     packed: LinearResult,
     probabilities: Vec<f32>,
-    /// Input of the projection, where its layer trains.
+    /// Input of the projection, if its layer trains.
     mixed: Vec<f32>,
     low: Vec<Vec<f32>>,
 }

@@ -1,30 +1,30 @@
-//! A half of a block as one op of `x` and of all tensors that may train.
+//! Half of a block as one operation of `x` and all tensors that may train.
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tensor};
 
 use super::super::bundle::{Bundle, BundleGradients, no_value};
 use super::super::storage::{lent, tensor_like, values};
 
-/// Computations of a half on plain rows.
+/// Computation of a half on plain rows.
 pub(super) trait HalfKernel: Send + Sync {
-    /// Name of its node in the graph.
+    /// Name of the half's node in the graph.
     const NAME: &'static str;
 
     /// Tensors besides `x` that may get gradients, in the order of [`HalfGradients::others`].
     fn tensors(&self) -> Vec<&Tensor>;
 
-    /// Computes the half; where it is `tracked` a backward pass may follow.
+    /// Computes the half. If it is `tracked`, a backward pass may follow.
     ///
     /// # Errors
-    /// When a tensor is not on the CPU in `f32`.
+    /// Returns an error if a tensor is not on the CPU in `f32`.
     fn forward(&self, x: &[f32], tracked: bool) -> Result<(Vec<f32>, Shape)>;
 
-    /// Returns the gradients of `x`, where it is wanted, and of all tensors that train.
+    /// Returns the gradients of `x`, if it is wanted, and of all tensors that train.
     ///
     /// `g` is the gradient of the result.
     ///
     /// # Errors
-    /// When a tensor is not on the CPU in `f32`.
+    /// Returns an error if a tensor is not on the CPU in `f32`.
     fn backward(&self, x: &[f32], g: &[f32], want_x: bool) -> Result<HalfGradients>;
 }
 
@@ -32,14 +32,14 @@ pub(super) trait HalfKernel: Send + Sync {
 pub(super) struct HalfGradients {
     /// Gradient of `x`.
     pub x: Option<Vec<f32>>,
-    /// Gradients of [`HalfKernel::tensors`], `None` where one does not train.
+    /// Gradients of [`HalfKernel::tensors`]; `None` for those that do not train.
     pub others: Vec<Option<Vec<f32>>>,
 }
 
 /// Applies a half to `x`.
 ///
 /// # Errors
-/// What the half says.
+/// Fails as the half does.
 pub(super) fn apply(x: &Tensor, kernel: impl HalfKernel + 'static) -> Result<Tensor> {
     let x = x.contiguous()?;
     match Bundle::of(&kernel.tensors())? {
@@ -65,7 +65,7 @@ impl<K: HalfKernel> HalfOp<K> {
         Ok((CpuStorage::F32(y), shape))
     }
 
-    /// Returns the gradient of `x`, and hands over those of all other tensors.
+    /// Returns the gradient of `x`, and passes on those of all other tensors.
     fn backward(&self, x: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         let g = g.contiguous()?;
         let found = self.kernel.backward(&lent(x)?, &lent(&g)?, x.track_op())?;

@@ -1,4 +1,4 @@
-//! Norms and linear layers of which something may train, on plain rows.
+//! Norms and linear layers that may train, on plain rows.
 
 use std::ops::Range;
 
@@ -13,17 +13,17 @@ use super::super::storage::{Lent, lent, served};
 use super::pairs::{LentPair, LowRankPair, PairGradients};
 use crate::wide::{add_rows, wide};
 
-/// A linear layer with low-rank pairs parallel to it.
+/// Linear layer with low-rank pairs parallel to it.
 #[derive(Clone, Debug)]
 pub struct AdaptedLinear {
-    /// The layer itself.
+    /// Weight and bias of the layer.
     pub layer: Affine,
-    /// Pairs, in the order in which they are added.
+    /// Low-rank pairs, in the order in which they are added.
     pub pairs: Vec<LowRankPair>,
 }
 
 impl AdaptedLinear {
-    /// Returns `(outputs, inputs)` where kernels serve layer and pairs, in a pack of as many members.
+    /// Returns `(outputs, inputs)` if kernels support layer and pairs, in a pack of `members` members.
     pub(super) fn extents(&self, members: usize) -> Option<(usize, usize)> {
         let &[outputs, inputs] = self.layer.weight.dims() else { return None };
         let fits = self.layer.bias.dims() == [outputs] && is_here(&self.layer);
@@ -36,19 +36,19 @@ impl AdaptedLinear {
         self.tensors().any(Tensor::track_op)
     }
 
-    /// Weight, bias, and the factors of all pairs.
+    /// Returns weight, bias, and the factors of all pairs.
     pub(super) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         let factors = self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
         [&self.layer.weight, &self.layer.bias].into_iter().chain(factors)
     }
 }
 
-/// Returns true if our kernels read weight and bias where they lie.
+/// Returns true if our kernels can read weight and bias in place.
 pub(super) fn is_here(affine: &Affine) -> bool {
     [&affine.weight, &affine.bias].into_iter().all(|t| t.is_contiguous() && served(&[t]))
 }
 
-/// A layer norm.
+/// Layer norm that may train.
 pub(super) struct LentNorm<'a> {
     weight: Lent<'a>,
     bias: Lent<'a>,
@@ -56,7 +56,7 @@ pub(super) struct LentNorm<'a> {
     tracked: [bool; 2],
 }
 
-/// Gradients of a norm's weight and bias, each where it trains.
+/// Gradients of a norm's weight and bias, each if it trains.
 type NormGradients = [Option<Vec<f32>>; 2];
 
 impl<'a> LentNorm<'a> {
@@ -74,9 +74,9 @@ impl<'a> LentNorm<'a> {
         wide(LayerNormForward { x, weight: &self.weight, bias: &self.bias, eps: self.eps })
     }
 
-    /// Returns the gradients of `x`, where it is wanted, and of weight and bias, where they train.
+    /// Returns the gradients of `x`, if it is wanted, and of weight and bias, if they train.
     ///
-    /// `g` is the gradient of the result; without one there are none.
+    /// `g` is the gradient of the result; without it there are none.
     pub fn backward(
         &self,
         x: &[f32],
@@ -101,7 +101,7 @@ impl<'a> LentNorm<'a> {
     }
 }
 
-/// A linear layer with its pairs.
+/// Linear layer that may train, with its pairs.
 pub(super) struct LentLinear<'a> {
     weight: Lent<'a>,
     bias: Lent<'a>,
@@ -112,28 +112,28 @@ pub(super) struct LentLinear<'a> {
     tracked: [bool; 2],
 }
 
-/// Results of a forward pass.
+/// Results of a linear layer's forward pass.
 #[derive(Default)]
 pub(super) struct LinearResult {
-    /// Rows of the layer's result.
+    /// Output rows of the layer.
     pub y: Vec<f32>,
-    /// `A x` of every pair.
+    /// Product `A x` of every pair.
     pub low: Vec<Vec<f32>>,
 }
 
-/// Gradients of a layer's weight, bias and pairs, each where it trains.
+/// Gradients of a layer's weight, bias and pairs, each if it trains.
 pub(super) struct LinearGradients {
     own: [Option<Vec<f32>>; 2],
     pairs: Vec<PairGradients>,
 }
 
 impl LinearGradients {
-    /// No gradient of any tensor of a layer.
+    /// Returns no gradient for any tensor of a layer.
     pub fn none(of: &AdaptedLinear) -> LinearGradients {
         LinearGradients { own: [None, None], pairs: vec![[None, None]; of.pairs.len()] }
     }
 
-    /// Gradients in the order of [`AdaptedLinear::tensors`].
+    /// Returns the gradients in the order of [`AdaptedLinear::tensors`].
     pub fn into_values(self) -> impl Iterator<Item = Option<Vec<f32>>> {
         self.own.into_iter().chain(self.pairs.into_iter().flatten())
     }
@@ -158,7 +158,7 @@ impl<'a> LentLinear<'a> {
         self.tracked[0] || !self.pairs.is_empty()
     }
 
-    /// Applies the layer to rows of `x`, `each` a sample.
+    /// Applies the layer to rows of `x`, of which each sample has `each`.
     pub fn forward(&self, x: &[f32], pieces: &Pieces, each: usize) -> LinearResult {
         let mut y = Vec::with_capacity(x.len() / self.inputs.max(1) * self.outputs);
         let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
@@ -176,9 +176,9 @@ impl<'a> LentLinear<'a> {
         LinearResult { y, low }
     }
 
-    /// Returns the gradients of `x`, where it is wanted, and of all that trains, from that of the result.
+    /// Returns the gradients of `x`, if wanted, and of all tensors that train, from that of the result.
     ///
-    /// `x` may be empty where [`LentLinear::needs_input`] says so.
+    /// `x` may be empty unless [`LentLinear::needs_input`] returns true.
     pub fn backward(
         &self,
         (x, low): (&[f32], &[Vec<f32>]),
@@ -198,7 +198,8 @@ impl<'a> LentLinear<'a> {
         (by_x, LinearGradients { own, pairs: pairs.collect() })
     }
 
-    /// Sums in the order of candle's backward pass: the pairs' parts from the last on, then the layer's.
+    /// Returns the gradient of `x`, summed in the order of candle's backward pass: the pairs' parts from the last on,
+    /// then the layer's.
     fn by_x(
         &self,
         g: &[f32],

@@ -1,11 +1,12 @@
-//! The two halves of a transformer block of which something trains, each as one op.
+//! Halves of a transformer block with parameters that train, each as one operation.
 //!
-//! Layers may be variables, and low-rank pairs may stand parallel to the linear ones ([`AdaptedLinear`]). The halves are
-//! those of [`frozen`](super::frozen) otherwise, with the bits of the ops they are made of, also of all gradients. As one
-//! op they add a pair's product where it belongs instead of padding it to the width of its layer, and no value inside
-//! is a node of candle's graph, whose gradient would be zeros first and a sum then.
+//! Layers may be variables, and low-rank pairs may be parallel to the linear ones ([`AdaptedLinear`]). Otherwise the
+//! halves are those of [`frozen`](super::frozen). Values and all gradients have the same bits as with single
+//! operations. As one operation each adds a pair's product to its columns instead of padding it to the width of the
+//! layer, and no value inside is a node of candle's graph, where a gradient would first be set to zeros and then added
+//! to.
 //!
-//! They run on the CPU in `f32` (products may be `bf16`); elsewhere the ops compute the same one by one.
+//! They run on the CPU in `f32` (products may be `bf16`); elsewhere single operations compute the same.
 
 mod attention;
 mod half;

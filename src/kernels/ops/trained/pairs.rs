@@ -1,4 +1,4 @@
-//! Low-rank pairs parallel to a linear layer: `B A x` added to some of its columns.
+//! Low-rank pairs parallel to a linear layer, which add `B A x` to some of its columns.
 
 use std::ops::Range;
 
@@ -10,22 +10,22 @@ use super::super::matrix::{Matrix, MatrixMut, Precision, RightFactor, append_pro
 use super::super::storage::{Lent, lent, served};
 use crate::wide::add_rows;
 
-/// Longest rank: up to it a product is one chain, and adding to what is there equals adding the product.
+/// Largest rank. Up to it a product is one chain, so that adding in place equals adding the finished product.
 const MAX_RANK: usize = 512;
 
-/// One low-rank pair (LoRA, Hu et al. 2022).
+/// Low-rank pair (LoRA, Hu et al. 2022).
 #[derive(Clone, Debug)]
 pub struct LowRankPair {
-    /// `(r, in)`, or `(members, r, in)` with a pair for each member of a pack.
+    /// Factor `A`, `(r, in)`, or `(members, r, in)` with a pair for each member of a pack.
     pub a: Tensor,
-    /// `(out, r)`, or `(members, out, r)`.
+    /// Factor `B`, `(out, r)`, or `(members, out, r)`.
     pub b: Tensor,
-    /// First of the `out` columns that get the sum.
+    /// First of the `out` columns of the layer to which it is added.
     pub first: usize,
 }
 
 impl LowRankPair {
-    /// Returns true if kernels serve it at a layer of these extents, in a pack of as many members.
+    /// Returns true if kernels support the pair at a layer of this size, in a pack of `members` members.
     pub(super) fn is_served(&self, (outputs, inputs): (usize, usize), members: usize) -> bool {
         let fits = |rank, of_b: &[usize]| match *of_b {
             [own, r] => r == rank && rank <= MAX_RANK && self.first + own <= outputs,
@@ -43,7 +43,7 @@ impl LowRankPair {
     }
 }
 
-/// A pair whose values are read.
+/// Pair whose values are borrowed.
 pub(super) struct LentPair<'a> {
     a: Lent<'a>,
     b: Lent<'a>,
@@ -51,7 +51,7 @@ pub(super) struct LentPair<'a> {
     rank: usize,
     inputs: usize,
     outputs: usize,
-    /// True if each member has its own.
+    /// True if each member has a separate pair.
     own: bool,
     tracked: [bool; 2],
 }
@@ -87,7 +87,9 @@ impl<'a> LentPair<'a> {
         &values[start..start + len]
     }
 
-    /// Adds `B A x` to the rows of `y`, which are `width` wide, and returns `A x`. `runs` are the rows of each member.
+    /// Adds `B A x` to the rows of `y`, which are `width` wide, and returns `A x`.
+    ///
+    /// `runs` are the rows of each member.
     pub fn forward(
         &self,
         x: &[f32],
@@ -129,7 +131,7 @@ impl<'a> LentPair<'a> {
         by_low
     }
 
-    /// Adds what goes through the pair to the gradient of `x`.
+    /// Adds the pair's part to the gradient of `x`.
     pub fn add_by_x(&self, by_x: &mut [f32], by_low: &[f32], runs: &[Range<usize>]) {
         for (member, run) in runs.iter().enumerate().filter(|(_, run)| !run.is_empty()) {
             let a = Matrix::dense(self.a(member), self.rank, self.inputs);
@@ -139,7 +141,7 @@ impl<'a> LentPair<'a> {
         }
     }
 
-    /// Returns the gradients of `A` and `B`, each where it trains.
+    /// Returns the gradients of `A` and `B`, each if it trains.
     pub fn gradients(
         &self,
         x: &[f32],
@@ -165,7 +167,9 @@ impl<'a> LentPair<'a> {
         ]
     }
 
-    /// Returns the gradient of a factor of `len` values, `each` a member's; `of` writes that of some rows.
+    /// Returns the gradient of a factor of `len` values; `of` writes the gradient over some rows.
+    ///
+    /// A member has `each` of the values.
     fn summed(
         &self,
         each: usize,
@@ -190,7 +194,7 @@ impl<'a> LentPair<'a> {
     }
 }
 
-/// Appends `x W^T` of dense rows of as many inputs.
+/// Appends `x W^T` of dense rows with `inputs` values.
 fn append_linear(to: &mut Vec<f32>, x: &[f32], weight: &[f32], inputs: usize) {
     let factor = Matrix::dense(weight, weight.len() / inputs.max(1), inputs).t();
     let layer = LinearWeights { weight, bias: None, inputs };

@@ -1,4 +1,4 @@
-//! The second half: `x + W_2 a(W_1 norm(x) + b_1) + b_2` with an activation `a`.
+//! Perceptron half of a block that trains: `x + W_2 a(W_1 norm(x) + b_1) + b_2` with an activation `a`.
 
 use parking_lot::Mutex;
 
@@ -13,14 +13,14 @@ use super::half::{self, HalfGradients, HalfKernel};
 use super::layers::{AdaptedLinear, LentLinear, LentNorm, LinearGradients, LinearResult, is_here};
 use crate::wide::add_rows;
 
-/// Computes the perceptron of a block with its residual: `x` `(b, n, d)` to the same shape.
+/// Computes the perceptron of a block with its residual, from `x` `(b, n, d)` to the same shape.
 ///
-/// It is that of [`frozen_perceptron`](super::super::frozen_perceptron), but norm, layers and pairs may train. Returns
-/// `None` where the kernels do not serve an operand, or a pair does not fit its layer: the ops compute the same there,
-/// or say what is wrong.
+/// It equals [`frozen_perceptron`](super::super::frozen_perceptron), but norm, layers and pairs may train. Returns
+/// `None` if the kernels do not support an operand, or a pair does not fit its layer. The single operations then
+/// compute the same, or report the error.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn trained_perceptron(
     x: &Tensor,
     norm: &Affine,
@@ -60,16 +60,16 @@ struct TrainedPerceptron {
     layers: [AdaptedLinear; 2],
     activation: PerceptronActivation,
     pieces: Pieces,
-    /// Samples, rows a sample, and width of `x`.
+    /// Number of samples, rows per sample, and width of `x`.
     extents: [usize; 3],
     kept: Mutex<PerceptronValues>,
 }
 
-/// Values that a backward pass needs.
+/// Values that are kept for a backward pass.
 #[derive(Default)]
 struct PerceptronValues {
     hidden: LinearResult,
-    /// Input of the second layer, where it trains.
+    /// Input of the second layer, if it trains.
     active: Vec<f32>,
     low: Vec<Vec<f32>>,
 }

@@ -1,12 +1,15 @@
-//! Weights as products read them, and their gradients back: halves and additions, 16 pairs of channels at a time.
+//! Transformation of weights for the products, and of gradients back: halvings and additions, 16 pairs of channels at a
+//! time.
 
 use super::tiles::{APART, LANES, PRODUCTS};
 use crate::wide::{WideWork, wide};
 
-/// Values of a window.
+/// Number of values in a 3 x 3 kernel.
 const WINDOW: usize = 9;
 
-/// `G g G^T` of every pair of channels of `weight` `(out, c, 3, 3)`: 16 matrices `(out, c)`, [`APART`] behind one another.
+/// Returns `G g G^T` of every pair of channels of `weight` `(out, c, 3, 3)`.
+///
+/// They are 16 matrices `(out, c)`, with [`APART`] values between them.
 pub(super) fn filters(weight: &[f32]) -> Vec<f32> {
     let pairs = weight.len() / WINDOW;
     let mut filters = vec![0f32; PRODUCTS * (pairs + APART)];
@@ -14,7 +17,7 @@ pub(super) fn filters(weight: &[f32]) -> Vec<f32> {
     filters
 }
 
-/// `G^T u G`, the adjoint of [`filters`].
+/// Returns `G^T u G`, the adjoint of [`filters`].
 pub(super) fn of_weight(filters: &[f32]) -> Vec<f32> {
     let pairs = filters.len() / PRODUCTS - APART;
     let mut weight = vec![0f32; WINDOW * pairs];
@@ -90,14 +93,14 @@ impl WideWork for ToWeight<'_> {
     }
 }
 
-/// `G g`.
+/// Returns `G g` of a column.
 #[inline(always)]
 fn widened([a, b, c]: [f32; 3]) -> [f32; 4] {
     let (ends, middle) = (0.5 * (a + c), 0.5 * b);
     [a, ends + middle, ends - middle, c]
 }
 
-/// `G^T u`.
+/// Returns `G^T u` of a column.
 #[inline(always)]
 fn narrowed([a, b, c, d]: [f32; 4]) -> [f32; 3] {
     let (sum, difference) = (0.5 * (b + c), 0.5 * (b - c));

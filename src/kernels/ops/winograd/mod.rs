@@ -1,9 +1,9 @@
-//! Convolution with windows of 3 x 3 in steps of 1 by minimal filtering, `F(2 x 2, 3 x 3)`.
+//! Convolution with 3 x 3 kernels and stride 1 by minimal filtering, `F(2 x 2, 3 x 3)`.
 //!
-//! `2 x 2` pixels of the output are `A^T [(G g G^T) . (B^T d B)] A` of the weight `g` and the `4 x 4` pixels `d` that they
-//! see (Winograd 1980; Lavin and Gray 2016, equations 8 and 9): 16 multiplications where the definition has 36. Over
-//! channels and tiles these are 16 products of matrices. Gradients are the adjoint of each step, so that of the weight
-//! and that of the input share their products' factors, and all three passes have 4/9 of the multiplications.
+//! `2 x 2` pixels of the output are `A^T [(G g G^T) . (B^T d B)] A` of the weight `g` and the `4 x 4` input pixels `d`
+//! (Winograd 1980; Lavin and Gray 2016, equations 8 and 9): 16 multiplications where the definition has 36. Over
+//! channels and tiles these are 16 matrix products. Gradients are the adjoint of each step, so that those of weight and
+//! input share the factors of their products, and all three passes have 4/9 of the multiplications.
 //!
 //! The transforms are additions and halves; the result differs from that of the definition by rounding alone, by a few
 //! times as much as two orders of its sums differ.
@@ -22,43 +22,44 @@ use tiles::{
 use super::matrix::{Matrix, MatrixMut};
 use super::unfold::ConvolutionGeometry;
 
-/// Values of transformed tiles in a sum of the weight's gradient (4 MB).
+/// Number of values of transformed tiles in one sum of the weight's gradient (4 MB).
 ///
-/// They are those of the input and of the output together.
+/// They are those of input and output together.
 const PANEL: usize = 1 << 20;
 
-/// Tiles of a sum of the weight's gradient at least. How tiles are divided among sums shows in its bits.
+/// Smallest number of tiles in one sum of the weight's gradient. The division of tiles among sums changes its bits.
 const FEW: usize = 128;
 
-/// Tiles of the other products at most, as whole sums, unless one sum has more.
+/// Largest number of tiles in other products, unless one sum has more.
 ///
-/// Packing the weight is then a small part of the work.
+/// At this number, packing the weight is a small part of the work.
 const MANY: usize = 512;
 
-/// Values of a panel of several sums at most (16 MB), of the input and of the output together.
+/// Largest number of values in a panel of several sums (16 MB), of input and output together.
 const LARGE: usize = 1 << 22;
 
 thread_local! {
-    /// Transformed tiles of the input and of the output, of any values.
+    /// Buffers for transformed tiles of the input and of the output.
     static ROOM: RefCell<[Vec<f32>; 2]> = RefCell::default();
 }
 
-/// A convolution that is done in tiles.
+/// Convolution that is computed in tiles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Winograd(ConvolutionGeometry);
 
-/// The gradients that were asked for.
+/// Gradients of a convolution, each if it was wanted.
 pub(super) struct ConvolutionGradients {
-    /// As the input.
+    /// Gradient of the input, in its shape.
     pub input: Option<Vec<f32>>,
-    /// `(out, c, 3, 3)`.
+    /// Gradient of the weight, `(out, c, 3, 3)`.
     pub weight: Option<Vec<f32>>,
 }
 
 impl Winograd {
-    /// `None` if the convolution does not fit.
+    /// Returns the convolution in tiles; `None` if it does not fit.
     ///
-    /// Windows have another size or step, channels do not fill vectors, or there are fewer pixels than a tile has.
+    /// Kernels may have another size or stride, channels may not fill vectors, or there may be fewer pixels than in a
+    /// tile.
     pub fn of(geometry: ConvolutionGeometry) -> Option<Winograd> {
         let ConvolutionGeometry { kernel, stride, channels, outputs, .. } = geometry;
         let full = channels.is_multiple_of(LANES) && outputs.is_multiple_of(LANES);
@@ -67,7 +68,7 @@ impl Winograd {
         fits.then_some(Winograd(geometry))
     }
 
-    /// `x` `(b, h, w, c)` and `weight` `(out, c, 3, 3)` to `(b, h', w', out)`.
+    /// Returns the output `(b, h', w', out)` for `x` `(b, h, w, c)` and `weight` `(out, c, 3, 3)`.
     pub fn forward(&self, x: &[f32], weight: &[f32]) -> Vec<f32> {
         let ConvolutionGeometry { samples, channels, outputs, .. } = self.0;
         let [height, width] = self.0.output();
@@ -133,7 +134,7 @@ impl Winograd {
         }
     }
 
-    /// Adds the sums over a panel of `rows` tiles to the gradient of the filters.
+    /// Adds the sum over a panel of `rows` tiles to the gradient of the transformed weights.
     fn add_of_filters(&self, of_filters: &mut [f32], products: &[f32], seen: &[f32], rows: usize) {
         let ConvolutionGeometry { channels, outputs, .. } = self.0;
         for place in 0..PRODUCTS {
@@ -149,23 +150,23 @@ impl Winograd {
         }
     }
 
-    /// Returns the tiles of a sum of the weight's gradient.
+    /// Returns the number of tiles in one sum of the weight's gradient.
     fn few(&self) -> usize {
         (PANEL / self.values_of_tile()).max(FEW)
     }
 
-    /// Returns the tiles of a panel: those of one or of several sums.
+    /// Returns the number of tiles in a panel of one or more sums.
     fn many(&self) -> usize {
         let few = self.few();
         few * (MANY.min(LARGE / self.values_of_tile()) / few).max(1)
     }
 
-    /// Returns the values of a transformed tile, of the input and of the output together.
+    /// Returns the number of values of a transformed tile, of input and output together.
     fn values_of_tile(&self) -> usize {
         PRODUCTS * (self.0.channels + self.0.outputs)
     }
 
-    /// Returns all tiles, in panels of `step`.
+    /// Returns all tiles, in panels of `step` tiles.
     fn panels(&self, step: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let [down, across] = Tiles::of_output(&self.0).grid;
         let tiles = self.0.samples * down * across;
@@ -173,7 +174,7 @@ impl Winograd {
     }
 }
 
-/// Returns room for 16 matrices of `values` values.
+/// Returns a buffer for 16 matrices of `values` values.
 fn room(buffer: &mut Vec<f32>, values: usize) -> &mut [f32] {
     let values = PRODUCTS * (values + APART);
     if buffer.len() < values {
@@ -182,7 +183,7 @@ fn room(buffer: &mut Vec<f32>, values: usize) -> &mut [f32] {
     &mut buffer[..values]
 }
 
-/// One of 16 matrices.
+/// Returns one of 16 matrices.
 fn one(all: &[f32], place: usize) -> &[f32] {
     let each = all.len() / PRODUCTS;
     &all[place * each..][..each - APART]

@@ -1,53 +1,55 @@
-//! Tiles of images, and what they are turned into: additions only, 16 channels at a time.
+//! Tiles of images and their transformations: additions only, 16 channels at a time.
 
 use std::ops::Range;
 
 use super::super::unfold::ConvolutionGeometry;
 use crate::wide::{WideWork, wide};
 
-/// Channels that are worked on at once.
+/// Number of channels that are processed at once.
 pub(super) const LANES: usize = 16;
 
-/// Products of a tile and a pair of channels.
+/// Number of products per tile and pair of channels.
 pub(super) const PRODUCTS: usize = 16;
 
-/// A pixel that an image has not.
+/// Index of a pixel outside of the image.
 const OUTSIDE: usize = usize::MAX;
 
-/// Values between one matrix of a product and the next: as far apart as a power of two, all of them would share a few
-/// places of the cache.
+/// Number of values between one matrix of a product and the next.
+///
+/// At distances of a power of two, all of them would share a few cache sets.
 pub(super) const APART: usize = 5 * LANES;
 
-/// Values of 16 channels at each of the 16 places of a tile.
+/// Values of 16 channels at each of the 16 positions of a tile.
 type Lanes = [[f32; LANES]; PRODUCTS];
 
-/// Tiles of a convolution: `2 x 2` pixels of the output each, and the `4 x 4` of the input that they see.
+/// Tiles of a convolution: `2 x 2` pixels of the output each, and the `4 x 4` of the input that they need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiles {
     /// Height, width and channels of the images.
     pub image: [usize; 3],
-    /// Tiles of an image, down and across.
+    /// Number of tiles of an image, down and across.
     pub grid: [usize; 2],
-    /// Pixels by which the first tile begins before the image.
+    /// Number of pixels by which the first tile begins before the image.
     pub before: usize,
 }
 
 impl Tiles {
-    /// Returns the input's tiles: the pixels that tiles of the output see.
+    /// Returns the input in tiles: the pixels that the output's tiles need.
     pub fn of_input(geometry: &ConvolutionGeometry) -> Tiles {
         let image = [geometry.height, geometry.width, geometry.channels];
         Tiles { image, before: geometry.padding, ..Tiles::of_output(geometry) }
     }
 
-    /// Returns the output in tiles; the last of a line may hang over.
+    /// Returns the output in tiles, of which the last of a row may exceed the image.
     pub fn of_output(geometry: &ConvolutionGeometry) -> Tiles {
         let [height, width] = geometry.output();
         let grid = [height.div_ceil(2), width.div_ceil(2)];
         Tiles { image: [height, width, geometry.outputs], grid, before: 0 }
     }
 
-    /// Returns the start of the channels of each pixel of a tile of this side. The order is line by line; [`OUTSIDE`]
-    /// beyond the image.
+    /// Returns the index of the first channel of each pixel in a tile of this side.
+    ///
+    /// The order is row by row; pixels beyond the image have [`OUTSIDE`].
     #[inline(always)]
     fn pixels(&self, tile: usize, side: usize) -> [usize; PRODUCTS] {
         let ([height, width, channels], [down, across]) = (self.image, self.grid);
@@ -67,16 +69,16 @@ impl Tiles {
     }
 }
 
-/// A linear map between the pixels of a tile and its 16 places, the same for every channel.
+/// Linear map between the pixels of a tile and its 16 positions, equal for every channel.
 pub(super) trait Change: Copy {
-    /// Pixels of a tile in a line, and lines; what is said of others is zero.
+    /// Number of rows and columns of pixels in a tile. Positions beyond these are zero.
     const SIDE: usize;
 
-    /// Changes the places of a tile. To be `#[inline(always)]`.
+    /// Transforms the positions of a tile. Must be `#[inline(always)]`.
     fn change(self, places: &Lanes) -> Lanes;
 }
 
-/// `before` on every column of a `4 x 4` tile, then on every row.
+/// Applies `before` to every column of a `4 x 4` tile, then to every row.
 #[inline(always)]
 fn twice(tile: &Lanes, before: impl Fn([f32; 4]) -> [f32; 4]) -> Lanes {
     let mut changed = [[0.0; LANES]; PRODUCTS];
@@ -100,7 +102,7 @@ fn twice(tile: &Lanes, before: impl Fn([f32; 4]) -> [f32; 4]) -> Lanes {
     changed
 }
 
-/// `2 x 2` pixels, which lie one behind the other, at the corner of a `4 x 4` tile.
+/// Places `2 x 2` consecutive pixels in the corner of a `4 x 4` tile.
 #[inline(always)]
 fn spread(pixels: &Lanes) -> Lanes {
     let mut tile = [[0.0; LANES]; PRODUCTS];
@@ -116,7 +118,7 @@ fn corner(tile: &Lanes) -> Lanes {
     pixels
 }
 
-/// `B^T d B`, of what a tile sees.
+/// Map `B^T d B` of a tile's input.
 #[derive(Clone, Copy)]
 pub(super) struct OfInput;
 
@@ -129,7 +131,7 @@ impl Change for OfInput {
     }
 }
 
-/// `B v B^T`, the adjoint of [`OfInput`].
+/// Map `B v B^T`, the adjoint of [`OfInput`].
 #[derive(Clone, Copy)]
 pub(super) struct ToInput;
 
@@ -142,7 +144,7 @@ impl Change for ToInput {
     }
 }
 
-/// `A^T m A`, the pixels of the output.
+/// Map `A^T m A` to the output's pixels.
 #[derive(Clone, Copy)]
 pub(super) struct ToOutput;
 
@@ -155,7 +157,7 @@ impl Change for ToOutput {
     }
 }
 
-/// `A y A^T`, the adjoint of [`ToOutput`].
+/// Map `A y A^T`, the adjoint of [`ToOutput`].
 #[derive(Clone, Copy)]
 pub(super) struct OfOutput;
 
@@ -170,7 +172,7 @@ impl Change for OfOutput {
 
 /// Transforms tiles of `images` into 16 matrices `(tiles, channels)` in `places`.
 ///
-/// They are [`APART`] behind one another.
+/// There are [`APART`] values between them.
 pub(super) fn gather<C: Change>(
     tiles: &Tiles,
     change: C,
@@ -215,7 +217,7 @@ impl<C: Change> WideWork for TileGather<'_, C> {
     }
 }
 
-/// Changes 16 matrices `(tiles, channels)` and adds what comes out to the pixels of the tiles.
+/// Transforms 16 matrices `(tiles, channels)` and adds the results to the pixels of the tiles.
 pub(super) fn scatter<C: Change>(
     tiles: &Tiles,
     change: C,
@@ -259,7 +261,7 @@ impl<C: Change> WideWork for Scatter<'_, C> {
     }
 }
 
-/// Returns the values of some channels of a tile, from all 16 matrices.
+/// Returns the values of some channels of a tile from all 16 matrices.
 #[inline(always)]
 fn held(places: &[f32], apart: usize, from: usize) -> Lanes {
     let mut held = [[0f32; LANES]; PRODUCTS];
@@ -269,9 +271,9 @@ fn held(places: &[f32], apart: usize, from: usize) -> Lanes {
     held
 }
 
-/// Changes 16 matrices `(tiles, channels)` and appends the lines of pixels that come out.
+/// Transforms 16 matrices `(tiles, channels)` and appends the resulting rows of pixels.
 ///
-/// The tiles fill whole lines. Bits are those of adding to zeros, which have no sign.
+/// The tiles fill whole rows. The bits equal those of adding to zeros, so that no zero is negative.
 pub(super) fn append_lines(
     tiles: &Tiles,
     range: Range<usize>,
@@ -298,7 +300,7 @@ pub(super) fn append_lines(
     }
 }
 
-/// Two lines of pixels, from the matrices' rows of their tiles.
+/// Two rows of pixels, from the matrices' rows for their tiles.
 struct TileLines<'a> {
     rows: Range<usize>,
     apart: usize,

@@ -1,4 +1,4 @@
-//! The parts that methods with control variates have in common: what travels, and who keeps it.
+//! Parts that all methods with control variates share: their messages, and who keeps the vectors.
 
 use super::gradient::received_gradient;
 use super::renewal::{renew, renew_clients, sent_names};
@@ -19,7 +19,7 @@ use crate::policy::{
 };
 use crate::wire::{Kind, Section};
 
-/// Returns the parts of a method with control variates on others.
+/// Returns the parts `base` with those that control variates replace.
 pub(in crate::methods) fn with_variates<'m, M: ControlVariates>(
     method: &'m M,
     base: Parts<'m, VectorStore, VectorStore>,
@@ -70,7 +70,7 @@ impl<M: ControlVariates> LocalUpdate<VectorStore> for M {
         Ok(results)
     }
 
-    /// Training, and one pass more where gradients are read.
+    /// Charges one more pass over the samples if variates are computed from the whole gradient.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let further = if self.reads_gradient() { load.samples as f64 } else { 0.0 };
         load.passes() + further
@@ -136,7 +136,7 @@ impl<M: ControlVariates> ServerUpdate<VectorStore> for M {
         }
     }
 
-    /// The method's own step, and `c <- c + (1 / N) sum dc`.
+    /// Makes the method's own step, then `c <- c + (1 / N) sum dc`.
     fn server_update(
         &self,
         memory: &mut VectorStore,

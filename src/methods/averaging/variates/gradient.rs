@@ -1,4 +1,4 @@
-//! The gradient of a client's whole loss.
+//! Gradient of a client's loss over all its samples.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::Domain;
 use crate::policy::PolicyError;
 
-/// Returns the gradient of a member's whole loss at the received model, by parameter.
+/// Returns the gradient of the loss over all samples of a member, at the received model, by parameter.
 pub(super) fn received_gradient<S>(
     ClientContext { model, shared, ctx }: &ClientContext<'_>,
     member: &PackClient<'_, S>,
@@ -27,7 +27,7 @@ pub(super) fn received_gradient<S>(
     placed.collect()
 }
 
-/// Returns a gradient in the shape of its parameter, of whose rows some have one.
+/// Returns a gradient in the shape of its whole parameter: a gradient of `rows` gets zeros around.
 fn placed(
     whole: Option<&Parameter>,
     gradient: &[f64],

@@ -1,5 +1,7 @@
-//! Methods with control variates: every client has its own vectors, as large as the parameters, the server has their
-//! means over all clients, and either the client or the server keeps the client's.
+//! Methods with control variates: vectors as large as the parameters that correct the steps of clients.
+//!
+//! Every client has its own vectors, and the server has their means over all clients. Either the clients or the server
+//! keep the vectors of clients.
 //!
 //! ```text
 //! server   sends c with theta, or to each client what it needs of c and of its vectors
@@ -9,7 +11,7 @@
 //! server   theta <- mean, and a step of the method's own                                           (server_step)
 //!          c <- c + (1 / N) sum dc,  N all clients; it renews the vectors it keeps by the same formula
 //! ```
-//! A method says its formulas in [`ControlVariates`], and has its parts by it.
+//! A method implements its formulas in [`ControlVariates`], which provides four of its parts.
 
 mod exchange;
 mod gradient;
@@ -30,25 +32,27 @@ use crate::methods::parts::{AveragingMethod, ClientContext, SharedModel};
 use crate::model::ParameterSet;
 use crate::policy::{ModelFacts, PolicyError, RunContext};
 
-/// The control variate: the server's, and a client's own.
+/// Name of the control variate, of the server and of clients.
 pub const CONTROL: &str = "control";
 
-/// A method that is FedAvg but for control variates. `self` is its configuration, and four of its parts:
-/// `with_variates` names them.
+/// Averaging method with control variates, otherwise FedAvg.
+///
+/// `self` is its configuration, and four of its parts: `with_variates` names them.
 pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorStore> {
-    /// Names of the vectors of every client, of each of which the server has one, too.
+    /// Names of the vectors that every client has; the server has a mean of each.
     const VECTORS: &'static [&'static str];
-    /// Names of the vectors that a client is sent by a server that keeps its own.
+    /// Names of the vectors in a download, if the server keeps the vectors of clients.
     const SENT: &'static [&'static str];
 
-    /// Returns the keys that say for how long vectors are kept, and by whom.
+    /// Returns the keys for the lifetime and the keeper of vectors.
     fn keeping(&self) -> VectorKeeping;
 
-    /// Returns requirements on a scenario.
+    /// Returns the method's requirements on a scenario.
     fn requirements(&self) -> Vec<Requirement>;
 
-    /// Returns the [vectors](ControlVariates::SENT) for a client, in their order. They are computed from the server's
-    /// variate and the client's own.
+    /// Returns the [vectors](ControlVariates::SENT) for a client, in the order of their names.
+    ///
+    /// They are computed from the server's variate and the client's own vectors.
     fn sent(&self, control: &ParameterSet, own: &VectorStore) -> Vec<ParameterSet>;
 
     /// Returns the client's own vectors among those that the server sent.
@@ -57,34 +61,34 @@ pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorS
         VectorStore::default()
     }
 
-    /// Returns the loss of the members of a pack.
+    /// Returns the loss of the members of a pack, corrected by their variates.
     ///
     /// # Errors
-    /// What the network reports.
+    /// Returns an error if the variates do not fit the network.
     fn corrected(
         &self,
         pack: &[Variates<'_>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError>;
 
-    /// Returns true if clients renew their variates by the gradient of their whole loss where they began.
+    /// Returns true if clients renew their variates by the gradient over all samples at the received model.
     fn reads_gradient(&self) -> bool {
         false
     }
 
-    /// Returns a client's own vectors after a round, and the change of its variate that the server adds up.
+    /// Returns a client's own vectors after a round, and the change of its variate for the server.
     fn renewed(
         &self,
         known: &Variates<'_>,
         way: &LocalTrajectory<'_>,
     ) -> (VectorStore, ParameterSet);
 
-    /// Returns the server's step along the mean change: `x <- x + eta_g mean (y - x)`.
+    /// Returns the server's step size `eta_g` along the mean change: `x <- x + eta_g mean (y - x)`.
     fn server_lr(&self) -> f64 {
         1.0
     }
 
-    /// Changes the parameters after that step. Returns figures of the round.
+    /// Changes the parameters after that step; returns metrics of the round.
     fn server_step(
         &self,
         memory: &mut VectorStore,
@@ -96,11 +100,11 @@ pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorS
     }
 }
 
-/// Variates of a client where they are used: at the client, or at a server that keeps them.
+/// Variates of a client with its context, either at the client or at a server that keeps them.
 pub struct Variates<'a> {
     /// The model's dimensions.
     pub model: &'a ModelFacts,
-    /// The parameters that train.
+    /// Parameters that train.
     pub shared: SharedModel<'a>,
     /// The client's view of the task.
     pub view: &'a TaskView,
@@ -108,25 +112,25 @@ pub struct Variates<'a> {
     pub ctx: &'a RunContext,
     /// Number of the client's samples.
     pub samples: usize,
-    /// The model that it received.
+    /// Model that the client received.
     pub from: ParameterSet,
-    /// The server's variate.
+    /// Control variate of the server.
     pub control: ParameterSet,
-    /// All vectors that it received.
+    /// All vectors that the client received.
     pub sent: VectorStore,
-    /// Its own vectors; one that is not there is zero.
+    /// The client's own vectors; missing ones are zero.
     pub own: VectorStore,
 }
 
-/// A client's way through a round.
+/// Local training of a client in a round: where it ended and by which learning rates.
 pub struct LocalTrajectory<'a> {
-    /// Parameters at its end.
+    /// Parameters at the end.
     pub to: &'a ParameterSet,
-    /// The sum of its learning rates, before factors of parameters.
+    /// Sum of the learning rates of all steps, before factors of parameters.
     pub rates: f64,
-    /// Gradient at the received model.
+    /// Gradient over all samples at the received model.
     ///
-    /// It is there if it [is read](ControlVariates::reads_gradient) and the client has samples.
+    /// Present if the method [reads it](ControlVariates::reads_gradient) and the client has samples.
     pub gradient: Option<ParameterSet>,
 }
 
@@ -152,7 +156,7 @@ impl<'a> Variates<'a> {
         fitted(self.own.get(name), &self.control)
     }
 
-    /// Returns `mean n`: the training samples of the task by all clients.
+    /// Returns `mean n`, the training samples of the task divided by the number of all clients.
     pub fn mean_samples(&self) -> f64 {
         let sizes = self.ctx.dataset.class_sizes();
         let of = |class: &u32| sizes.get(*class as usize).copied().unwrap_or(0);
@@ -165,7 +169,7 @@ impl<'a> Variates<'a> {
         if self.samples == 0 { 1.0 } else { self.samples as f64 / self.mean_samples() }
     }
 
-    /// Returns the new vectors: what `step` makes of those of some sets, number by number, wherever the client trains.
+    /// Returns vectors in which `step` computed every element that the client trains from those of `sets`.
     pub(in crate::methods) fn renewed<const N: usize, F: Fn([f64; N]) -> f64>(
         &self,
         old: &ParameterSet,
@@ -176,9 +180,9 @@ impl<'a> Variates<'a> {
         up.renewed(old, &self.shared.trained_rows(self.model, self.view), sets, step)
     }
 
-    /// Returns the mean gradient along a change with these learning rates, `(from - to) / rates`.
+    /// Returns the mean gradient of a local training, `(from - to) / rates`, minus `added`.
     ///
-    /// What was added to every gradient is left out.
+    /// `added` is what the method added to every gradient.
     pub(in crate::methods) fn mean_gradient(
         &self,
         old: &ParameterSet,

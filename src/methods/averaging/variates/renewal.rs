@@ -11,7 +11,7 @@ use crate::model::ParameterSet;
 use crate::policy::{KeptUpload, Message, ModelFacts, PolicyError, vectors_of};
 use crate::wire::{Kind, WireError};
 
-/// Returns the vectors of a download by name, rows in the places they have on the server.
+/// Returns the vectors of a download by name, with rows at the server's indices.
 pub(super) fn sent_vectors<M: ControlVariates>(
     method: &M,
     (shared, model): (&SharedModel<'_>, &ModelFacts),
@@ -24,7 +24,7 @@ pub(super) fn sent_vectors<M: ControlVariates>(
     sent_names(method).iter().map(set).collect()
 }
 
-/// Returns the names of those vectors.
+/// Returns the names of the vectors in a download.
 pub(super) fn sent_names<M: ControlVariates>(method: &M) -> &'static [&'static str] {
     match method.keeping().keeper {
         Keeper::Client => &[CONTROL],
@@ -32,7 +32,7 @@ pub(super) fn sent_names<M: ControlVariates>(method: &M) -> &'static [&'static s
     }
 }
 
-/// Renews the vectors of a member that has trained, and adds the change of its variate to its upload.
+/// Renews the vectors of a member that has trained, and adds the change of its variate to its result.
 ///
 /// # Errors
 /// When a message does not fit.
@@ -56,7 +56,9 @@ pub(in crate::methods) fn renew<M: ControlVariates>(
     Ok(())
 }
 
-/// Renews what the server keeps of the clients that answered; the sum of the changes of their variates.
+/// Renews the vectors that the server keeps, for the clients that uploaded.
+///
+/// Returns the sum of the changes of their variates.
 pub(super) fn renew_clients<M: ControlVariates>(
     method: &M,
     memory: &mut VectorStore,
@@ -87,7 +89,7 @@ pub(super) fn renew_clients<M: ControlVariates>(
 /// Returns the parameters at the start and at the end of a client's training, from a kept upload.
 ///
 /// # Errors
-/// When it does not fit what was sent.
+/// When the upload does not fit the download.
 pub(in crate::methods) fn local_trajectory(
     shared: &SharedModel<'_>,
     model: &ModelFacts,

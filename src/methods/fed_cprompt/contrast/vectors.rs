@@ -1,4 +1,4 @@
-//! Values and gradients against the package's own vectors.
+//! Values and gradients of contrastive losses against reference vectors.
 
 use super::*;
 use crate::golden::Golden;

@@ -1,4 +1,4 @@
-//! The module's losses against the package's own vectors.
+//! Losses of the module against reference vectors.
 
 use candle_core::{Device, Var};
 
@@ -8,7 +8,7 @@ use crate::golden::Golden;
 use crate::model::{ByBatch, Trains};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// A previous network without a module: what it adjusts stays as it is.
+/// Returns a previous network without a module, which leaves features as they are.
 fn previous() -> FedHafNetwork {
     let shape = NetworkShape { features: 4, module: None, head_hidden: 3, classes: 4 };
     let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));

@@ -1,22 +1,21 @@
-//! The proxy server: it looks for images in gradients that clients send, and keeps as the old model the one that knew
-//! them best.
+//! Proxy server: reconstructs images from clients' gradients, and picks the old model by its accuracy on them.
 //!
 //! ```text
 //! client   on a signal, of every class of its samples: the sample nearest to the class mean of unit features, moved by
-//!          `perturbation` steps of gradient descent on its pixels; sends the gradient of a LeNet at it       (prototype)
+//!          `perturbation` steps of gradient descent on its pixels; sends the gradient of a LeNet at it     (prototype)
 //! proxy    a label and the last images of a search for each gradient, in place of those before             (mod)
-//!          in every round: if the mean model knows them at least as well as the best so far it is the best   (score)
+//!          in every round: if the mean model's score on them is at least the best so far, it is the best   (score)
 //!          as a task ends the best model is the old model of the next one
 //! ```
-//! A receiver of gradients of single images can reconstruct them: what protects clients is the perturbation alone.
-//! Clients move their images unnormalized, at the size that the network reads. What is found is cut to bytes; in the
-//! releases values outside of 0 to 1 wrap around. Scores are of all images found as `proxy_transform` makes them; the
-//! releases leave out the last of their batches of 64.
+//! The receiver of a single image's gradient can reconstruct the image: only the perturbation protects clients. Clients
+//! perturb their images without normalization, at the size that the network reads. Reconstructed values are clamped to
+//! 0 to 1 and stored as bytes; in the releases values outside wrap around. Scores are of all reconstructed images, with
+//! the transform `proxy_transform`; the releases leave out the last of their batches of 64.
 //!
-//! The releases' two best models are one here: `best_2` of the tasks before is what clients use all through a task,
-//! first under that name and then as `best_1`. That of GLFC keeps its best score for ever, that of LGA from the second
-//! task on, so that one task may keep the old model for all later ones; here it is reset with every task unless
-//! `proxy_best` says so.
+//! The two best models of the releases are one here: clients use `best_2` of the tasks before throughout a task, first
+//! under this name and then as `best_1`. GLFC's release keeps its best score for the whole run, LGA's from the second
+//! task on, so that one task may determine the old model of all later ones; here the score is reset with every task
+//! unless `proxy_best` is set.
 
 mod prototype;
 mod score;
@@ -44,7 +43,7 @@ use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
-/// Name of the gradients in an upload.
+/// Name of the gradients in uploads.
 pub(super) const GRADIENTS: &str = "gradients";
 /// Name of the old model as an asset.
 pub(super) const OLD: &str = "old";
@@ -61,7 +60,7 @@ pub enum BestScore {
 }
 
 impl BestScore {
-    /// Returns true if the best score is forgotten as a task ends.
+    /// Returns true if the best score is reset as a task ends.
     fn ends_with(self, task: TaskId) -> bool {
         match self {
             BestScore::Task => true,
@@ -110,13 +109,13 @@ impl Proxy {
         Search { calls: self.calls as usize, rate: 0.1, kept: self.images as usize }
     }
 
-    /// Returns the network whose gradients are sent.
+    /// Returns the LeNet whose gradients are sent, with the initial values that clients and server share.
     pub(super) fn net(&self, model: &ModelFacts) -> LeNet {
         let key = StreamKey::new(self.seed, Domain::Init);
         LeNet::new(model.backbone.input(), model.classes, key)
     }
 
-    /// Looks for the images of a round's gradients, and scores the mean model.
+    /// Reconstructs images from a round's gradients, and scores the mean model on them; returns metrics.
     pub(super) fn close(
         &self,
         seen: &mut Seen,
@@ -159,9 +158,9 @@ impl Proxy {
         Ok(metrics)
     }
 
-    /// Replaces the images by those that these gradients give.
+    /// Replaces the images by reconstructions from these gradients.
     ///
-    /// Returns their mean distance from the gradients that were sent.
+    /// Returns the mean distance between the gradients of reconstructions and those sent.
     fn look(
         &self,
         seen: &mut Seen,
@@ -191,7 +190,9 @@ impl Proxy {
         Ok(total / sent.len() as f64)
     }
 
-    /// A task ends: the best model is the old one from now on, of the head rows seen or of all.
+    /// Ends a task: the best model becomes the old one.
+    ///
+    /// With `cut` its head has only the rows seen.
     pub(super) fn end_task(
         &self,
         seen: &mut Seen,
@@ -211,11 +212,13 @@ impl Proxy {
         Ok(())
     }
 
-    /// Returns the sample passes of a round with gradients of this number of images, for virtual time: looking for
-    /// them, in a task's first round, and a forward pass of those that are kept, in each that scores a model.
+    /// Returns the sample passes of a round with gradients of `images` images, for virtual time.
+    ///
+    /// The search takes place in a task's first round; in each round that scores a model, the kept images take a
+    /// forward pass.
     pub(super) fn work(&self, model: &ModelFacts, round: u32, images: usize) -> f64 {
         let images = images as f64;
-        // A gradient by parameters and two by pixels, of three forward passes each.
+        // Each iteration has a gradient by parameters and two by pixels, of three forward passes each.
         let iterations = (self.search().calls * Search::ITERATIONS) as f64;
         let looking = match round {
             0 => model.passes(images * iterations * 9.0 * lenet(model)),
@@ -225,8 +228,10 @@ impl Proxy {
         looking + scored / 3.0
     }
 
-    /// Returns the sample passes of a signalled client with samples of this number of classes: a forward pass, the
-    /// distances to their means, and for each class the steps that move an image and the gradient at it.
+    /// Returns the sample passes of a signaled client with samples of `classes` classes, for virtual time.
+    ///
+    /// They are a forward pass, the distances to class means, and for each class the steps that move an image and the
+    /// gradient at it.
     pub(super) fn client_work(&self, model: &ModelFacts, samples: usize, classes: usize) -> f64 {
         let nearest = choosing_work(model, samples, (classes, classes), classes);
         let moving = classes as f64 * f64::from(self.perturbation);
@@ -234,12 +239,12 @@ impl Proxy {
     }
 }
 
-/// Returns the multiplications of a forward pass of the network whose gradients are sent.
+/// Returns the multiplications of a forward pass of the LeNet.
 fn lenet(model: &ModelFacts) -> f64 {
     LeNet::multiplications_of(model.backbone.input(), model.classes) as f64
 }
 
-/// Returns the head cut to its first rows.
+/// Returns a set with its head cut to the first rows.
 pub(super) fn with_rows(set: &ParameterSet, rows: usize) -> Result<ParameterSet, PolicyError> {
     let mut cut = set.clone();
     for name in HeadKind::of(set).by_row() {
@@ -250,17 +255,17 @@ pub(super) fn with_rows(set: &ParameterSet, rows: usize) -> Result<ParameterSet,
     Ok(cut)
 }
 
-/// Returns the old model of the task after `task`, which knows this number of head rows.
+/// Returns the asset of the old model after `task`, which has outputs for `rows` head rows.
 fn asset(task: TaskId, parameters: &ParameterSet, rows: usize) -> Arc<Asset> {
     let meta = (rows as u32).to_le_bytes().to_vec();
     let body = Body::new(meta, parameter_sections(parameters));
     Arc::new(Asset::new(OLD, u32::from(task.0), Kind::Weights, body))
 }
 
-/// Returns the old model that an asset holds, and the head rows that it knows.
+/// Returns the old model in an asset, and the number of its head rows.
 ///
 /// # Errors
-/// Where it holds something else.
+/// When the asset does not contain an old model.
 pub(super) fn old_in(asset: &Asset) -> Result<(ParameterSet, usize), WireError> {
     let rows: Result<[u8; 4], _> = asset.body.meta.as_slice().try_into();
     let rows =
@@ -271,26 +276,26 @@ pub(super) fn old_in(asset: &Asset) -> Result<(ParameterSet, usize), WireError> 
 /// State of the proxy server; empty if there is none.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Images that were found, as bytes, one behind the other.
+    /// Reconstructed images as bytes, concatenated.
     pub images: Vec<u8>,
-    /// Channels, rows and columns of each.
+    /// Channels, rows and columns of each image.
     pub shape: [usize; 3],
-    /// Head rows of their classes.
+    /// Head rows of the images' classes.
     pub labels: Vec<u32>,
-    /// The best score so far.
+    /// Best score so far.
     best: f64,
-    /// The model that has it, and the head rows it knows.
+    /// Model with the best score, and the number of its head rows.
     newest: Option<(ParameterSet, usize)>,
-    /// Asset that clients get as the old model.
+    /// Asset with the old model for clients.
     pub(super) old: Option<Arc<Asset>>,
-    /// Radius of copies of features around them, once it is known; 0 before.
+    /// Radius of noisy copies by the spread that clients reported; 0 until it is known.
     radius: f64,
-    /// Latest spreads of features that clients reported in the first task.
+    /// Spreads of features that clients reported last in the first task.
     traces: BTreeMap<ClientId, Vec<ClassSpread>>,
 }
 
 impl Seen {
-    /// Returns the images as a data set of this number of classes.
+    /// Returns the images as a data set of `classes` classes.
     fn split(&self, classes: usize) -> Result<Split, DataError> {
         Split::from_buffer(self.images.clone(), self.shape, self.labels.clone(), classes)
     }

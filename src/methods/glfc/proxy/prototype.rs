@@ -1,4 +1,4 @@
-//! Gradients that a client sends of its classes, of one moved image each.
+//! Gradients that a client sends of its classes, each at one perturbed image.
 
 use candle_core::{Tensor, Var};
 
@@ -10,15 +10,15 @@ use crate::methods::herded::features_by_row;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{ModelFacts, PolicyError, RunContext};
 
-/// Weight decay of the steps that move an image (the release).
+/// Weight decay of the steps that move an image, as in the release.
 const DECAY: f64 = 1e-5;
 
-/// Returns the gradients `(classes, length)` of every class of a shard.
+/// Returns a gradient of the LeNet for every class of a shard, `(classes, length)`.
 ///
-/// They are those of the model just trained, over the first `seen` outputs.
+/// Images are chosen and perturbed with the model just trained, over its first `seen` outputs.
 ///
 /// # Errors
-/// A transform that draws, images that cannot be read, or no gradient.
+/// When the transform is random, an image cannot be read, or pixels have no gradient.
 pub fn gradients(
     proxy: &Proxy,
     facts: &ModelFacts,
@@ -47,7 +47,7 @@ pub fn gradients(
 
 /// Returns an image `(1, c, h, w)` moved by gradient descent on its pixels.
 ///
-/// The step is a tenth of the learning rate, towards what the model predicts as its class.
+/// The loss is the sigmoid cross-entropy of its class; the step is a tenth of the learning rate.
 fn perturbed(
     proxy: &Proxy,
     model: &Classifier,
@@ -78,8 +78,8 @@ mod tests {
     use crate::model::{Backbone, LinearHead, PixelShape};
     use crate::scenario::reader::defaults;
 
-    /// Two steps by hand on a linear model of the pixels: each goes down the slope `sum_c (sigmoid(z_c) - t_c) w_c / n`
-    /// and the decay, at a tenth of the rate; classes that were not seen have no part.
+    /// Two steps by hand on a linear model of the pixels: each follows the slope `sum_c (sigmoid(z_c) - t_c) w_c / n`
+    /// and the decay, at a tenth of the rate; unseen classes have no effect.
     #[test]
     fn an_image_goes_down_its_loss_and_fades() {
         let pixels = PixelShape { channels: 1, image: 8 };

@@ -1,13 +1,13 @@
 //! Accuracy of a model on the reconstructed images.
 //!
 //! ```text
-//! GLFC   the share of the images that it answers right
-//! LGA    the share of copies  f + r e  of their features that its head answers right, e ~ N(0, diag(s)^2) of the class,
-//!        drawn again while |r e|^2 > 0.1 sum s
+//! GLFC   share of the images that the model classifies correctly
+//! LGA    share of noisy copies  f + r e  of their features that the head classifies correctly,
+//!        e ~ N(0, diag(s)^2) of the class, drawn again while |r e|^2 > 0.1 sum s
 //! ```
-//! `s` are the deviations of a class's features (in the release the squares of their variances, by what looks like a
-//! slip: then noise is far too small). A deviation can make every draw too long: after a hundred draws the last one is
-//! shortened.
+//! `s` are the standard deviations of a class's features (in the release the squares of their variances, by what looks
+//! like a slip, which makes noise far too small). A deviation may make every draw too long: after a hundred draws the
+//! last one is shortened.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use crate::quantity::ClientId;
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Kind, WireError};
 
-/// Names of what clients say of the spread of their features.
+/// Name of the tensor of spreads in uploads; the next is that of their head rows and sample counts.
 pub const TRACES: &str = "traces";
 pub const TRACED: &str = "traced";
 
@@ -64,22 +64,22 @@ pub struct Augment {
     pub scale: Scale,
 }
 
-/// Copies of every feature.
+/// Number of noisy copies of a feature.
 const COPIES: usize = 5;
-/// Draws at most.
+/// Largest number of draws for a copy.
 const DRAWS: usize = 100;
 
 impl Augment {
-    /// Returns the augmentation with the radius that was found, if there is one.
+    /// Returns the augmentation with the radius `found`, if it is positive.
     pub fn at(self, found: f64) -> Augment {
         Augment { radius: if found > 0.0 { found } else { self.radius }, ..self }
     }
 }
 
-/// Returns the score of a model over these head rows; 0 where nothing was found yet.
+/// Returns the score of a model over its first `rows` head rows; 0 if there are no images yet.
 ///
 /// # Errors
-/// Parameters or images that do not fit.
+/// When parameters or images do not fit.
 pub fn of(
     seen: &Seen,
     theta: &ParameterSet,
@@ -112,7 +112,7 @@ pub fn of(
     Ok(right as f64 / labels.len() as f64)
 }
 
-/// Returns the noisy copies of features, class by class.
+/// Returns noisy copies of features and their labels, class by class.
 fn copies(
     features: &[Vec<f32>],
     labels: &[u32],
@@ -134,7 +134,7 @@ fn copies(
                 Scale::SquaredVariance => variance * variance,
             })
             .collect();
-        // The release multiplies by the radius before it measures.
+        // The release multiplies by the radius before it measures the length.
         let most = 0.1 * scales.iter().sum::<f64>() / (augment.radius * augment.radius);
         for feature in own {
             for _ in 0..COPIES {
@@ -160,7 +160,7 @@ fn copies(
     (copied, of)
 }
 
-/// Returns the variances of features, around their mean; of fewer than two nothing varies.
+/// Returns the variance of every entry of the features; zeros for a single feature.
 fn variances(features: &[&Vec<f32>]) -> Vec<f64> {
     let (n, dim) = (features.len() as f64, features.first().map_or(0, |feature| feature.len()));
     let of = |at: usize| {
@@ -171,7 +171,9 @@ fn variances(features: &[&Vec<f32>]) -> Vec<f64> {
     (0..dim).map(of).collect()
 }
 
-/// Returns each class's head row, trace of the covariance divided by the width, and samples.
+/// Returns head row, trace and sample count of each class.
+///
+/// The trace is that of the covariance of features, divided by their width.
 ///
 /// # Errors
 /// When a sample cannot be read, or the parameters do not fit.
@@ -199,13 +201,14 @@ pub struct ClassSpread {
     pub row: u32,
     /// Trace of the covariance, divided by the width of a feature.
     pub trace: f64,
-    /// Samples behind it.
+    /// Number of samples.
     pub samples: u32,
 }
 
 impl Seen {
-    /// Replaces a client's spreads of features by those of its upload. Only the model at the end of the first task
-    /// counts.
+    /// Replaces a client's spreads of features by those of its upload.
+    ///
+    /// They describe features of the latest model; those at the end of the first task are used.
     pub(super) fn take_traces(
         &mut self,
         client: ClientId,
@@ -223,7 +226,9 @@ impl Seen {
         Ok(())
     }
 
-    /// Ends the first task: the radius is the root of the mean over classes of what clients said.
+    /// Ends the first task: sets the radius from the spreads that clients reported.
+    ///
+    /// It is the square root of the mean over classes.
     pub(super) fn end_first_task(&mut self, augment: &Augment) {
         let traces = std::mem::take(&mut self.traces);
         if !augment.from_clients || traces.is_empty() {
@@ -245,7 +250,7 @@ mod tests {
     use crate::numerics::streams::Domain;
     use crate::wire::{NamedTensor, Section};
 
-    /// LGA card, section 6: noise is never longer than a tenth of its scales; without a radius a copy is the feature.
+    /// LGA card, section 6: noise is not longer than a tenth of its scales; with radius 0 a copy equals the feature.
     #[test]
     fn copies_lie_around_features() {
         let features: Vec<Vec<f32>> =
@@ -278,7 +283,7 @@ mod tests {
         );
     }
 
-    /// Noise that is short enough is taken as it is first drawn: scale by scale, times the radius.
+    /// The first draw of noise is taken if it is short enough: scale by scale, times the radius.
     #[test]
     fn a_copy_is_a_feature_and_its_noise() {
         let features = vec![vec![1.0f32, 20.0], vec![1.002, 20.003], vec![1.004, 20.006]];
@@ -296,7 +301,7 @@ mod tests {
         }
     }
 
-    /// A small radius shortens noise that is too long by itself, so that the first draw is taken.
+    /// A small radius makes long noise short enough, so that the first draw is taken.
     #[test]
     fn noise_is_measured_after_the_radius() {
         let wide = |i: usize| (0..6).map(|j| if i == j { 1.2f32 } else { 0.0 }).collect();
@@ -319,7 +324,7 @@ mod tests {
         assert!(too_long_without > 20, "{too_long_without}");
     }
 
-    /// Features that lie far apart: no draw is short enough, and the last is cut to a tenth of the scales.
+    /// For features far apart no draw is short enough, and the last is cut to a tenth of the scales.
     #[test]
     fn noise_that_is_too_long_is_cut() {
         let features: Vec<Vec<f32>> =
@@ -356,7 +361,7 @@ mod tests {
         };
         head.insert(LinearHead::WEIGHT, of(&[10, 64], weight));
         head.insert(LinearHead::BIAS, of(&[10], vec![0.0; 10]));
-        // Four pictures of 2, 2, 4 and 0, of which the last looks like a 3.
+        // Four pictures of 2, 2, 4 and 0, of which the last looks like 3.
         let mut images = vec![0u8; 4 * 64];
         [2, 2, 4, 3]
             .into_iter()
@@ -369,7 +374,7 @@ mod tests {
             super::of(&seen, &head, 5, (PassTransform::Train, augment), (key, &ctx)).unwrap()
         };
         assert_eq!(score(None), 0.75);
-        // The noise of a class of one picture is nothing, and so is that of two alike.
+        // A class with one picture, or with two equal ones, has no noise.
         let augment = Augment { radius: 1.0, from_clients: false, scale: Scale::Deviation };
         assert_eq!(score(Some(augment)), 0.75);
         assert_eq!(
@@ -389,7 +394,7 @@ mod tests {
         );
     }
 
-    /// Pictures are mirrored where images train so, and not as statistics see them.
+    /// Pictures are mirrored if the training transform does so, and never by the statistics transform.
     #[test]
     fn scored_images_pass_the_transform_of_the_key() {
         use crate::data::{ClassPermutation, Step, TaskSequence, TaskSizes, Transform, digits};
@@ -402,7 +407,7 @@ mod tests {
             let train_transform = Transform { steps: vec![step], ..Transform::default() }.into();
             RunContext { train_transform, ..ctx.clone() }
         };
-        // A class is the column that is bright.
+        // The class of a picture is the column that is bright.
         let mut weight = vec![0f32; 640];
         (0..8).for_each(|class| weight[64 * class + class] = 1.0);
         let mut head = ParameterSet::new();
@@ -454,7 +459,7 @@ mod tests {
             let update = Message { extra, ..Message::default() };
             seen.take_traces(ClientId(client), &update).unwrap();
         };
-        // A model that was hardly trained; its traces do not count once there are newer ones.
+        // The traces of a hardly trained model do not count once there are newer ones.
         report(5, &[(0, 900.0, 2), (3, 900.0, 1)]);
         report(2, &[(0, 2.0, 1)]);
         report(5, &[(0, 5.0, 3), (3, 3.75, 1)]);

@@ -5,33 +5,33 @@ use candle_core::{Device, Result, Tensor};
 use crate::numerics::distributions::{Categorical, fill_normal};
 use crate::numerics::streams::StreamKey;
 
-/// Draws labels as often as clients reported them.
+/// Distribution of a generator's inputs: labels in proportion to reported counts, and standard normal noise.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     distribution: Categorical,
     noise: usize,
 }
 
-/// The conditions of a batch of pseudo-queries.
+/// Conditions of a batch of pseudo-queries.
 #[derive(Clone, Debug)]
 pub struct ConditionBatch {
-    /// Head rows.
+    /// Labels of the batch, as head rows.
     pub labels: Vec<u32>,
-    /// `(b, noise)`.
+    /// Standard normal noise, `(b, noise)`.
     pub noise: Tensor,
 }
 
 impl Conditions {
-    /// Creates conditions from samples per head row, with noise of this width. `None` if there is no sample.
+    /// Creates conditions from samples per head row, with noise of width `noise`. `None` if all counts are 0.
     pub fn new(counts: &[u64], noise: usize) -> Option<Conditions> {
         let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
         Some(Conditions { distribution: Categorical::new(&weights)?, noise })
     }
 
-    /// Returns this number of labels and their noise, drawn from their own streams.
+    /// Draws `size` labels, then their noise, from one stream.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a tensor operation fails.
     pub fn draw(&self, size: usize, key: StreamKey) -> Result<ConditionBatch> {
         let rng = &mut key.rng();
         let labels = (0..size).map(|_| self.distribution.sample(rng) as u32).collect();

@@ -1,4 +1,4 @@
-//! Distance of the teachers' weighted prompts from the server's, where only the query moves.
+//! Distance of the teachers' weighted prompts from the server's, as a function of the query alone.
 //!
 //! While a generator trains, all pools are fixed: prompts of `length * d` numbers enter through their
 //! inner products alone. With `c_w`, `c_i` the cosines of server and teacher and `D_i = P_w - P_i`,
@@ -18,11 +18,11 @@ use crate::model::ops;
 use crate::model::ops::matrix::{Matrix, MatrixMut};
 use crate::model::prompts::cosines;
 
-/// The pools of the server and its teachers, by block.
+/// Pools of the server and its teachers, by block, reduced to inner products.
 pub struct Disagreement {
     blocks: Vec<DisagreementBlock>,
     pool: usize,
-    /// Numbers of a block's prompt.
+    /// Number of entries of a block's prompt, `length * d`.
     entries: usize,
 }
 
@@ -66,7 +66,9 @@ impl Disagreement {
         self.entries
     }
 
-    /// Returns `sum_b sum_i weights_i(b) sum_j |rho_w - rho_i|^2` of queries `(b, d)`, `[]`.
+    /// Returns the weighted distance `sum_b sum_i weights_i(b) sum_j |rho_w - rho_i|^2`, a scalar.
+    ///
+    /// Queries are `(b, d)`; `weights` holds a vector of `b` weights per teacher.
     ///
     /// # Errors
     /// When queries have another width.
@@ -87,7 +89,7 @@ impl Disagreement {
     }
 }
 
-/// Returns `rows rows^T`.
+/// Returns the Gram matrix `rows rows^T` of a block, row-major.
 fn inner_products(rows: &Tensor) -> Result<Vec<f32>> {
     let (count, width) = rows.dims2()?;
     let values = rows.flatten_all()?.to_vec1::<f32>()?;

@@ -9,7 +9,7 @@ use crate::learning::losses::closed_form;
 use crate::methods::hepco::consolidation::KlForm;
 use crate::model::ops;
 
-/// The heads of a server and of its teachers, one behind the other.
+/// Heads of a server and of its teachers, concatenated in this order.
 pub struct Heads {
     /// `((1 + teachers) seen, d)`.
     weight: Tensor,
@@ -18,14 +18,14 @@ pub struct Heads {
     seen: usize,
 }
 
-/// The two terms, before they are weighted.
+/// Classification and divergence before `lambda`, and the sums from which accuracy follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DivergenceTerms {
     /// `sum_b sum_i w_i(b) CE(head_i(z_b), y_b)`.
     pub classification: f64,
     /// `sum_b sum_i w_i(b) KL`.
     pub divergence: f64,
-    /// `sum_b sum_i w_i(b)` where teacher `i` answers the label.
+    /// `sum_b sum_i w_i(b)` over the queries whose label teacher `i` predicts.
     pub answered: f64,
     /// `sum_b sum_i w_i(b)`.
     pub weight: f64,
@@ -59,7 +59,7 @@ impl Heads {
         Ok(Heads { weight, bias, seen: server.weight.dim(0)? })
     }
 
-    /// Returns `classification - lambda divergence` of queries `(b, d)`, `[]`, and the two terms.
+    /// Returns `classification - lambda divergence` of queries `(b, d)`, a scalar, and its terms.
     ///
     /// # Errors
     /// When queries have another width.
@@ -87,7 +87,9 @@ impl Heads {
     }
 }
 
-/// Returns one pseudo-query: logits of the server and of every teacher, each over the rows seen.
+/// Returns the terms of one pseudo-query, and adds their gradient to `gradient`.
+///
+/// Logits and gradient have the rows seen of the server, then those of every teacher.
 fn row(
     logits: &[f32],
     gradient: &mut [f32],
@@ -117,7 +119,7 @@ fn row(
         for c in 0..seen {
             let (p_w, p_i) = (libm::exp(log_w[c]), libm::exp(log_i[c]));
             let hit = f64::from(u8::from(c == label));
-            // By the first argument p (ln p - ln q - KL), by the second q - p.
+            // The gradient in the logits of the KL's first argument is p (ln p - ln q - KL), of its second q - p.
             let (kl_w, kl_i) = match form {
                 KlForm::ClientServer => (p_w - p_i, p_i * (log_i[c] - log_w[c] - kl)),
                 KlForm::ServerClient => (p_w * (log_w[c] - log_i[c] - kl), p_i - p_w),

@@ -1,5 +1,5 @@
-//! Training of a generator: pseudo-queries that the teachers classify as they were asked, and on which they
-//! disagree with the server.
+//! Training of a generator: pseudo-queries that the teachers classify as requested, and on which they disagree with the
+//! server.
 
 use candle_core::{Result, Tensor};
 
@@ -22,7 +22,7 @@ pub struct GenerationLoss {
     pub mse: f64,
     /// Effect of the distance on a generator.
     pub gradient: MseGradient,
-    /// The arguments of the divergence.
+    /// Order of the divergence's arguments.
     pub form: KlForm,
 }
 
@@ -63,9 +63,10 @@ impl<'a> GeneratorObjective<'a> {
         })
     }
 
-    /// Returns `classification - kl * divergence - mse * distance`, and its terms.
+    /// Returns the objective `classification - kl * divergence - mse * distance`, a scalar, and its terms.
     ///
-    /// It is a mean or the value alone, of pseudo-queries `(b, d)` that were made for these labels, with shape `[]`.
+    /// Queries are `(b, d)`, generated for these labels. `MseGradient` decides whether the distance enters as a sum, as
+    /// a mean over queries and entries of prompts, or without a gradient.
     ///
     /// # Errors
     /// When queries have another width.
@@ -89,27 +90,28 @@ impl<'a> GeneratorObjective<'a> {
     }
 }
 
-/// A loop of single mini-batch steps of Adam.
+/// Number, batch size and learning rate of a generator's training steps (Adam).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steps {
     /// Number of steps.
     pub count: u32,
-    /// Pseudo-queries of a step.
+    /// Pseudo-queries per step.
     pub batch: usize,
     /// Learning rate.
     pub rate: f64,
 }
 
-/// Returns the rule of every step on the server: no weight decay.
+/// Returns the optimizer of all training at the server: Adam without weight decay.
 pub fn adam(learning_rate: f64) -> OptimizerConfig {
     OptimizerConfig::Adam(Adam { learning_rate, ..Adam::default() })
 }
 
-/// Returns a fresh generator after its training, and the terms of its objective in the last step. Start values are
-/// drawn at `key.step(0)`, batch `s` at `key.step(1 + s)`.
+/// Trains a new generator and returns it with the terms of its objective in the last step.
+///
+/// Start values are drawn at `key.step(0)`, batch `s` at `key.step(1 + s)`.
 ///
 /// # Errors
-/// What stops it as a whole; a loss that is not finite.
+/// When the loss is not finite, or a tensor operation fails.
 pub fn train_generator(
     shape: &GeneratorShape,
     objective: &GeneratorObjective<'_>,

@@ -11,7 +11,7 @@ use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments
 use crate::numerics::distributions::{fill_normal, uniform};
 use crate::numerics::streams::StreamKey;
 
-/// Share of a batch in the running statistics, as PyTorch's default.
+/// Weight of a batch in the running statistics (PyTorch's default).
 const MOMENTUM: f64 = 0.1;
 /// Epsilon of batch norms, PyTorch's default.
 const EPS: f64 = 1e-5;
@@ -49,21 +49,22 @@ pub(super) struct GeneratorLinear {
     pub bias: Var,
 }
 
-/// A batch norm, whose running statistics are the generator's own.
+/// Batch norm with running statistics that are its own.
 #[derive(Debug)]
 pub(super) struct GeneratorNorm {
-    /// `(c)`.
+    /// Scale `(c)`.
     pub weight: Var,
-    /// `(c)`.
+    /// Shift `(c)`.
     pub bias: Var,
     pub running: ChannelMoments,
 }
 
 impl Generator {
-    /// Start values as PyTorch's modules: normal embeddings, layers uniform on `±1/sqrt(inputs)`.
+    /// Creates a generator with PyTorch's default start values: embeddings `N(0, 1)`, layers uniform on
+    /// `±1/sqrt(inputs)`.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a tensor operation fails.
     pub fn new(shape: &GeneratorShape, key: StreamKey) -> Result<Generator> {
         let rng = &mut key.rng();
         let mut table = vec![0.0; shape.classes * shape.embedding];
@@ -98,9 +99,9 @@ impl Generator {
         [&self.embedding].into_iter().chain(layers).chain(norms).cloned().collect()
     }
 
-    /// Returns the pseudo-queries `(b, d)` of labels (head rows) and noise `(b, noise)`.
+    /// Generates pseudo-queries `(b, d)` from labels (head rows) and noise `(b, noise)`, for training.
     ///
-    /// They are normalized with the moments of this batch, which enter the running ones.
+    /// Batch norms use the moments of this batch, which also update the running ones.
     ///
     /// # Errors
     /// When the inputs do not fit.
@@ -115,7 +116,7 @@ impl Generator {
         self.layers[2].forward(&x)
     }
 
-    /// Returns pseudo-queries normalized by the running moments, without a gradient.
+    /// Generates pseudo-queries `(b, d)` with the running moments, without a gradient.
     ///
     /// # Errors
     /// When the inputs do not fit.
@@ -147,13 +148,15 @@ impl GeneratorNorm {
         Ok(GeneratorNorm { weight, bias, running })
     }
 
-    /// Normalized and rectified.
+    /// Returns `relu(norm(x))` by these statistics, with the shape of `x`.
     fn forward(&self, x: &Tensor, statistics: BatchNormStatistics<'_>) -> Result<Tensor> {
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
         ops::batch_norm(x, affine, statistics, None, true)
     }
 
-    /// Takes a batch in, with its unbiased variance; a batch of one has none.
+    /// Updates the running moments with a batch.
+    ///
+    /// A batch of one row is ignored, since it has no unbiased variance.
     fn remember(&mut self, batch: &ChannelMoments) -> Result<()> {
         if batch.rows < 2 {
             return Ok(());

@@ -7,7 +7,7 @@ use super::models::Model;
 use crate::learning::{LearningError, Optimizer};
 use crate::model::ops;
 
-/// The seen rows of the server's head in training.
+/// Rows of classes seen of the server's head, which are trained.
 pub struct HeadStudent {
     /// `(seen, d)`.
     pub weight: Var,
@@ -16,24 +16,24 @@ pub struct HeadStudent {
 }
 
 impl HeadStudent {
-    /// Starts as a copy of the server.
+    /// Creates a student that is a copy of the server's head.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a tensor operation fails.
     pub fn new(server: &Model) -> Result<HeadStudent> {
         let (weight, bias) = (server.weight.contiguous()?, server.bias.contiguous()?);
         Ok(HeadStudent { weight: Var::from_tensor(&weight)?, bias: Var::from_tensor(&bias)? })
     }
 
-    /// Returns the optimizer of weight and bias.
+    /// Returns Adam over weight and bias.
     pub fn optimizer(&self, rate: f64) -> Optimizer {
         adam(rate).over(vec![self.weight.clone(), self.bias.clone()])
     }
 
-    /// Returns the loss of pseudo-queries `(b, d)` that were made for these labels, `[]`.
+    /// Returns the mean cross-entropy of pseudo-queries `(b, d)` with their labels, a scalar.
     ///
     /// # Errors
-    /// When they do not fit.
+    /// When queries and labels do not fit.
     pub fn loss(&self, queries: &Tensor, labels: &[u32]) -> Result<Tensor> {
         let logits = ops::linear(queries, &self.weight, Some(&self.bias))?;
         ops::cross_entropy(&logits, labels, 0..self.bias.elem_count())

@@ -1,16 +1,16 @@
-//! HePCo's server step: what repairs the mean of pools, without any data.
+//! HePCo's server step: a repair of the averaged pools and head, without data.
 //!
-//! Prompts are used as `sum_m cos(q, k_m) P_m`, so the mean of pools is not the mean of what they do.
+//! Prompts are used as `sum_m cos(q, k_m) P_m`, so a mean of pools does not produce the mean of the clients' prompts.
 //!
 //! ```text
 //! generators   one for the classes of the task, taught by the clients; from the second task on one for
 //!              earlier classes, taught by the server as it was at the end of the last task
-//! prompts      the server's pools learn on pseudo-queries to do what clients' and old ones do
-//! head         learns to distinguish what the generators were asked for
+//! prompts      the server's pools are distilled on pseudo-queries from clients and the previous server
+//! head         is trained to predict the labels for which pseudo-queries were generated
 //! ```
-//! A pseudo-query stands for the frozen transformer's query of an image and is the input of the head at
-//! the same time; that is the method. The "epochs" of the paper are single mini-batch steps. All of it runs
-//! on the CPU in `f32`, wherever clients train.
+//! A pseudo-query stands for the frozen transformer's query of an image and is the input of the head at the same time;
+//! that is the method. The "epochs" of the paper are single mini-batch steps. All of it runs on the CPU in `f32`,
+//! wherever clients train.
 
 mod conditions;
 mod disagreement;
@@ -50,7 +50,7 @@ use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::Metrics;
 
-/// Report of a client.
+/// Trained model of a client and its label counts.
 #[derive(Clone, Debug)]
 pub struct Local {
     /// Its pools and head, with all head rows.
@@ -79,21 +79,21 @@ pub struct Generators {
     pub old: Option<(Generator, Value)>,
 }
 
-/// A part of the server after its distillation.
+/// Result of a distillation: a part of the server's parameters.
 #[derive(Clone, Debug)]
 pub struct Distilled {
-    /// Parameters that moved.
+    /// Trained parameters.
     pub parameters: ParameterSet,
-    /// Loss of the last step, before it.
+    /// Loss of the last step, computed before its update.
     pub loss: f64,
 }
 
-/// The consolidation of one round.
+/// Consolidation of one round: server, teachers, and the conditions of generators.
 pub struct Consolidation<'a> {
     config: &'a ConsolidationSettings,
     shape: PoolShape,
     key: StreamKey,
-    /// Task from 0.
+    /// Index of the task, from 0.
     task: u32,
     classes: usize,
     averaged: &'a ParameterSet,
@@ -107,7 +107,7 @@ pub struct Consolidation<'a> {
 struct Old {
     teachers: Vec<ConsolidationTeacher>,
     conditions: Conditions,
-    /// Pseudo-queries of a step of distillation.
+    /// Pseudo-queries of earlier classes per distillation step.
     batch: usize,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Consolidation<'a> {
         previous: Option<&Previous>,
         key: StreamKey,
     ) -> Result<Option<Consolidation<'a>>, LearningError> {
-        // Who has no sample teaches nothing.
+        // Clients without samples have no weight as teachers.
         let clients: Vec<&Local> =
             clients.iter().filter(|c| c.counts.iter().any(|n| *n > 0)).collect();
         let counts: Vec<Vec<u32>> = clients.iter().map(|client| client.counts.clone()).collect();
@@ -173,10 +173,10 @@ impl<'a> Consolidation<'a> {
         }))
     }
 
-    /// Runs the whole consolidation. Returns what moved, and metrics for the journal.
+    /// Runs the whole consolidation. Returns the trained parameters, and metrics for the journal.
     ///
     /// # Errors
-    /// A loss that is not finite.
+    /// When a loss is not finite.
     pub fn run(&self) -> Result<(ParameterSet, Metrics), LearningError> {
         let generators = self.generators()?;
         let Value { heads, distance } = generators.new_value;
@@ -206,10 +206,10 @@ impl<'a> Consolidation<'a> {
         Ok((moved, metrics))
     }
 
-    /// Steps 3 and 4: generators that are trained and never seen again.
+    /// Trains the generators of pseudo-queries, which live for this round only.
     ///
     /// # Errors
-    /// A loss that is not finite.
+    /// When a loss is not finite.
     pub fn generators(&self) -> Result<Generators, LearningError> {
         let shape = GeneratorShape {
             classes: self.classes,
@@ -235,10 +235,10 @@ impl<'a> Consolidation<'a> {
         Ok(Generators { new, new_value, old: Some(past) })
     }
 
-    /// Step 5: keys and prompts.
+    /// Distills keys and prompts from the clients and the previous server.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a loss is not finite, or a tensor operation fails.
     pub fn prompts(&self, generators: &Generators) -> Result<Distilled, LearningError> {
         let mut student = Student::new(&self.server)?;
         let mut optimizer = student.optimizer(self.config.server_lr);
@@ -260,10 +260,10 @@ impl<'a> Consolidation<'a> {
         Ok(Distilled { parameters, loss })
     }
 
-    /// Step 6: the seen rows of the head.
+    /// Trains the head's rows of classes seen on pseudo-queries.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a loss is not finite, or a tensor operation fails.
     pub fn head(&self, generators: &Generators) -> Result<Distilled, LearningError> {
         let mut student = HeadStudent::new(&self.server)?;
         let mut optimizer = student.optimizer(self.config.server_lr);
@@ -306,9 +306,9 @@ impl<'a> Consolidation<'a> {
         PseudoQueries::of(generator, &old.conditions, old.batch, key).map(Some)
     }
 
-    /// Returns the lessons: clients teach about new classes, the previous server about old ones.
+    /// Returns the batches of a step: new classes taught by the clients, old ones by the previous server.
     ///
-    /// By the paper's sums clients teach about old classes, too.
+    /// With `Weighting::Plain` clients also teach old classes, as in the paper's sums.
     fn batches(
         &self,
         new: PseudoQueries,

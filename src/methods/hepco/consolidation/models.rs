@@ -1,4 +1,4 @@
-//! The models that a consolidation compares, on the CPU, and how much each counts for a label.
+//! The models that a consolidation compares, on the CPU, and each teacher's weight for a label.
 
 use candle_core::{Device, Tensor};
 
@@ -6,16 +6,16 @@ use super::OmegaForm;
 use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};
 use crate::model::{LinearHead, ModelError, ParameterSet};
 
-/// Pool and head of one model; nothing of it trains here.
+/// Pool and head of one model, as constants.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// Keys `(pool, d)` by block.
     pub keys: Vec<Tensor>,
     /// Prompts `(pool, length * d)` by block.
     pub prompts: Vec<Tensor>,
-    /// `(seen, d)`.
+    /// Weight of the head, `(seen, d)`.
     pub weight: Tensor,
-    /// `(seen)`.
+    /// Bias of the head, `(seen)`.
     pub bias: Tensor,
 }
 
@@ -43,10 +43,10 @@ impl Model {
     }
 }
 
-/// A model to learn from.
+/// Teacher of the distillation: a client of the round or the previous server.
 #[derive(Clone, Debug)]
 pub struct ConsolidationTeacher {
-    /// Model as the client sent it.
+    /// Model as the client sent it, or that of the previous server.
     pub model: Model,
     /// Weight for every label, by head row: `omega_i(y)`, or 1.
     pub weights: Vec<f32>,
@@ -59,8 +59,10 @@ impl ConsolidationTeacher {
     }
 }
 
-/// Returns `omega_i(y) = n_i(y) / N` of clients' label counts by head row of all classes. Normalized, all of them
-/// together are 1; as released, `N = sum_y max(n(y), 1)` also counts classes that no client has.
+/// Returns the weights `omega_i(y) = n_i(y) / N` of clients by head row, from their label counts.
+///
+/// With `OmegaForm::Normalized` all weights together sum to 1; with `OmegaForm::Release`, `N = sum_y max(n(y), 1)` also
+/// counts classes that no client has.
 pub fn omega(counts: &[Vec<u32>], form: OmegaForm) -> Vec<Vec<f32>> {
     let of_class = |row: usize| counts.iter().map(|counts| u64::from(counts[row])).sum();
     let classes = 0..counts.first().map_or(0, Vec::len);

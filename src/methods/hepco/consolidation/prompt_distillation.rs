@@ -1,8 +1,8 @@
-//! Distillation of prompts: on pseudo-queries the server's weighted prompts learn to be those of its teachers.
+//! Distillation of prompts: on pseudo-queries the server's weighted prompts approach those of its teachers.
 //!
-//! `L = sum_b sum_i w_i(b) sum_j |rho_w - rho_i|^2`. With `R = sum_i w_i (rho_w - rho_i)` its gradient is
-//! `2 c^T R` in the prompts and `2 R P^T` in the cosines. Server and teachers take the same
-//! products in the same shapes, so between equal models all of it is exactly zero.
+//! `L = sum_b sum_i w_i(b) sum_j |rho_w - rho_i|^2`. With `R = sum_i w_i (rho_w - rho_i)` its gradient is `2 c^T R` in
+//! the prompts and `2 R P^T` in the cosines. Server and teachers take the same products in the same shapes, so between
+//! equal models all of it is exactly zero.
 
 use candle_core::{Result, Tensor, Var};
 
@@ -15,17 +15,17 @@ use crate::model::ops;
 use crate::model::ops::matrix::{Matrix, MatrixMut};
 use crate::model::prompts::cosines;
 
-/// Pseudo-queries and those who teach about them.
+/// Pseudo-queries and their teachers.
 pub struct DistillationBatch<'a> {
     /// `(b, d)`.
     pub queries: Tensor,
     /// Head rows they were made for.
     pub labels: Vec<u32>,
-    /// Each counts as its weights say.
+    /// Teachers, each with its weight per label.
     pub teachers: &'a [ConsolidationTeacher],
 }
 
-/// The server's pools in training.
+/// Pools of the server, which are trained.
 pub struct Student {
     /// `(pool, d)` by block.
     pub keys: Vec<Var>,
@@ -36,17 +36,17 @@ pub struct Student {
 }
 
 impl Student {
-    /// Starts as a copy of the server.
+    /// Creates a student that is a copy of the server's pools.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a tensor operation fails.
     pub fn new(server: &Model) -> Result<Student> {
         let vars = |tensors: &[Tensor]| tensors.iter().map(Var::from_tensor).collect::<Result<_>>();
         let by_prompts = server.prompts.iter().map(|p| vec![0.0; p.elem_count()]).collect();
         Ok(Student { keys: vars(&server.keys)?, prompts: vars(&server.prompts)?, by_prompts })
     }
 
-    /// Returns the optimizer of keys, then prompts.
+    /// Returns Adam over the keys of all blocks, then their prompts.
     pub fn optimizer(&self, rate: f64) -> Optimizer {
         adam(rate).over(self.keys.iter().chain(&self.prompts).cloned().collect())
     }
@@ -54,7 +54,7 @@ impl Student {
     /// Makes one step and returns the loss before it.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a tensor operation fails.
     pub fn step(
         &mut self,
         batches: &[DistillationBatch<'_>],
@@ -67,7 +67,7 @@ impl Student {
         Ok(loss)
     }
 
-    /// Returns the loss and its gradients, in the keys and (kept here) in the prompts.
+    /// Returns the loss and its gradients in the keys, by block; those in the prompts go to `by_prompts`.
     pub(super) fn gradients(
         &mut self,
         batches: &[DistillationBatch<'_>],
@@ -89,7 +89,9 @@ impl Student {
         Ok((total, by_keys))
     }
 
-    /// Returns one block's part of a lesson: its value, and a loss that knows its gradient in the keys.
+    /// Returns the loss of one block on a batch, as a number and as a tensor with its gradient in the keys.
+    ///
+    /// The gradient in the prompts is added to `by_prompts`.
     fn block(&mut self, block: usize, batch: &DistillationBatch<'_>) -> Result<(f64, Tensor)> {
         let DistillationBatch { queries, labels, teachers } = batch;
         let own = cosines(queries, &self.keys[block])?;
@@ -131,13 +133,13 @@ impl Student {
     }
 }
 
-/// Returns `weight |own - theirs|^2`; its residual is added.
+/// Returns `weight |own - theirs|^2` and adds `weight (own - theirs)` to the residual.
 fn learn((own, theirs): (&[f32], &[f32]), weight: f32, residual: &mut [f32]) -> f64 {
     if weight == 0.0 {
         return 0.0;
     }
     let mut sum = 0.0;
-    // Partial sums in f32 over short runs, so that it is fast and long ones lose no digits.
+    // Runs of 64 numbers are summed in f32, which is fast, and the runs in f64, which keeps the digits of long sums.
     let runs = own.chunks(64).zip(theirs.chunks(64)).zip(residual.chunks_mut(64));
     for ((own, theirs), residual) in runs {
         let mut part = 0f32;

@@ -1,4 +1,4 @@
-//! Pseudo-queries: what a generator answers to the conditions it is asked.
+//! Pseudo-queries: outputs of a trained generator for drawn labels and noise.
 
 use candle_core::Tensor;
 
@@ -12,17 +12,17 @@ use crate::numerics::streams::StreamKey;
 /// Pseudo-queries and the labels they were made for.
 #[derive(Clone)]
 pub struct PseudoQueries {
-    /// `(b, d)`.
+    /// Queries `(b, d)`.
     pub queries: Tensor,
-    /// Head rows.
+    /// Labels, as head rows.
     pub labels: Vec<u32>,
 }
 
 impl PseudoQueries {
-    /// Returns this number of pseudo-queries of a generator, whose conditions are drawn at this place.
+    /// Generates `size` pseudo-queries, whose conditions are drawn at `key`.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a tensor operation fails.
     pub fn of(
         generator: &Generator,
         conditions: &Conditions,
@@ -34,7 +34,7 @@ impl PseudoQueries {
         Ok(PseudoQueries { queries, labels: batch.labels })
     }
 
-    /// Appends other pseudo-queries.
+    /// Appends the pseudo-queries of old classes, if there are any.
     ///
     /// # Errors
     /// When widths differ.
@@ -44,7 +44,7 @@ impl PseudoQueries {
         Ok(PseudoQueries { queries, labels: [self.labels, old.labels].concat() })
     }
 
-    /// Returns a lesson of these teachers.
+    /// Turns the pseudo-queries into a batch of distillation with these teachers.
     pub fn taught_by(self, teachers: &[ConsolidationTeacher]) -> DistillationBatch<'_> {
         DistillationBatch { queries: self.queries, labels: self.labels, teachers }
     }

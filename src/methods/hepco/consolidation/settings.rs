@@ -7,7 +7,7 @@ use crate::methods::fedavg_prompt::PoolShape;
 use crate::numerics::share::share_of;
 use crate::scenario::reader::{Choice, Keys};
 
-/// Most steps, and the widest layer, of the server.
+/// Upper bound of numbers of steps and of widths at the server.
 const LARGEST: f64 = 100_000.0;
 
 /// Weight of a client in the losses of the server.

@@ -21,22 +21,22 @@ use crate::numerics::wide::{WideWork, wide};
 /// Reason why a matrix has no computed eigenvalues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EigenError {
-    /// An entry is NaN or infinite, or an eigenvalue exceeds f64.
+    /// Matrix with an entry that is NaN or infinite, or an eigenvalue beyond f64.
     #[error(
         "symmetric matrix of order {order}: entries or eigenvalues are not finite\n  help: look \
          for the client whose features or weights diverged"
     )]
     NotFinite {
-        /// Rows of the matrix.
+        /// Number of rows of the matrix.
         order: usize,
     },
-    /// QL took too many sweeps for one eigenvalue.
+    /// Matrix for which QL took too many sweeps.
     #[error(
         "symmetric matrix of order {order}: the QL algorithm did not converge\n  help: report \
          the matrix as a bug; every finite one should converge"
     )]
     NotConverged {
-        /// Rows of the matrix.
+        /// Number of rows of the matrix.
         order: usize,
     },
 }
@@ -54,7 +54,7 @@ impl Eigen {
     /// Computes eigenvalues and eigenvectors in `O(order^3)`.
     ///
     /// # Errors
-    /// Entries or eigenvalues that are not finite, or no convergence.
+    /// Returns an error if entries or eigenvalues are not finite, or the algorithm does not converge.
     pub fn of(matrix: &Symmetric) -> Result<Eigen, EigenError> {
         wide(Decomposition { matrix, has_vectors: true })
     }
@@ -63,7 +63,7 @@ impl Eigen {
 /// Returns the eigenvalues, ascending, with the bits of [`Eigen::of`] in less than half of its time.
 ///
 /// # Errors
-/// Entries or eigenvalues that are not finite, or no convergence.
+/// Returns an error if entries or eigenvalues are not finite, or the algorithm does not converge.
 pub fn eigenvalues(matrix: &Symmetric) -> Result<Vec<f64>, EigenError> {
     wide(Decomposition { matrix, has_vectors: false }).map(|eigen| eigen.values)
 }
@@ -87,7 +87,7 @@ impl WideWork for Decomposition<'_> {
         let mut lower = matrix.lower();
         lower.iter_mut().for_each(|entry| *entry *= down);
         let Tridiagonal { mut diagonal, mut below, reflectors } = tridiagonal(order, lower);
-        // No closure: it would be a separate function, compiled for the baseline.
+        // A closure would be a separate function, compiled for the baseline.
         let mut rotated = None;
         if has_vectors {
             rotated = Some(Rotated::new(order, &reflectors.product()));
@@ -106,7 +106,7 @@ impl WideWork for Decomposition<'_> {
     }
 }
 
-/// Powers of two that bring the largest entry near one, and back.
+/// Factors, powers of two, that bring the largest entry near one and back.
 struct PowerOfTwoScale {
     down: f64,
     up: f64,

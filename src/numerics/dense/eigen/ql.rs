@@ -4,10 +4,10 @@
 
 use super::rotations::Rotated;
 
-/// Sweeps that one eigenvalue may take; two are usual.
+/// Largest number of sweeps per eigenvalue; two are usual.
 const MAX_SWEEPS: usize = 60;
 
-/// Replaces `diagonal` by the eigenvalues, in no order, and rotates the rows of `rotated` along.
+/// Replaces `diagonal` by the eigenvalues, in no order, and rotates the rows of `rotated` accordingly.
 ///
 /// `below` holds the entries next to the diagonal and one more, which is not used. Returns false if an eigenvalue
 /// does not converge.
@@ -38,7 +38,7 @@ pub(super) fn ql(
     true
 }
 
-/// Returns the largest sum of a row's sizes.
+/// Returns the largest sum of absolute values in a row.
 #[inline(always)]
 fn norm(diagonal: &[f64], below: &[f64]) -> f64 {
     let (mut largest, mut before) = (0.0, 0.0);
@@ -52,7 +52,7 @@ fn norm(diagonal: &[f64], below: &[f64]) -> f64 {
     largest
 }
 
-/// Returns the last row of the block from row `l` on that no negligible entry divides.
+/// Returns the last row of the block that begins at row `l` and ends at a negligible entry.
 ///
 /// Entries are compared with the norm of the whole matrix. Against small neighbors, as in a rank-deficient matrix, the
 /// rounding of every sweep would keep them from ever being negligible.
@@ -66,7 +66,7 @@ fn block_end(l: usize, below: &[f64], negligible: f64) -> usize {
     end
 }
 
-/// Chases the bulge of one shift from row `end` up to row `l`.
+/// Applies one sweep with its shift, from row `end` up to row `l`.
 #[inline(always)]
 fn sweep(
     l: usize,
@@ -87,7 +87,7 @@ fn sweep(
         let length = hypotenuse(along, bulge);
         below[i + 1] = length;
         if length == 0.0 {
-            // The matrix falls apart here; the next sweep begins with what is left.
+            // The matrix splits here; the next sweep begins with the rest.
             diagonal[i + 1] -= shift;
             below[end] = 0.0;
             is_cut = true;
@@ -113,7 +113,7 @@ fn sweep(
     }
 }
 
-/// Returns `sqrt(x^2 + y^2)`, to full precision where the squares are too small for it.
+/// Returns `sqrt(x^2 + y^2)`, with full precision even if the squares underflow.
 #[inline(always)]
 fn hypotenuse(x: f64, y: f64) -> f64 {
     const SMALL: f64 = f64::MIN_POSITIVE / f64::EPSILON;

@@ -1,9 +1,9 @@
-//! The orthogonal matrix of a product of Householder reflectors.
+//! Products of Householder reflectors as orthogonal matrices.
 
 use crate::numerics::dense::lanes::dot;
 use crate::numerics::products::{Matrix, Target};
 
-/// Reflectors that are applied together.
+/// Number of reflectors that are applied together.
 const BLOCK: usize = 32;
 
 /// Reflectors `H_k = I - tau_k v_k v_k^T`, where `v_k` begins with a one at `k + 1`.
@@ -11,7 +11,7 @@ pub(super) struct Reflectors {
     pub(super) order: usize,
     /// Square matrix, row-major: row `k` holds `v_k` from column `k + 1` on; entries before are unused.
     pub(super) vectors: Vec<f64>,
-    /// `tau_k`, 0 for the identity.
+    /// Factors `tau_k`; 0 for the identity.
     pub(super) scales: Vec<f64>,
 }
 
@@ -31,7 +31,7 @@ impl Reflectors {
             self.block(first, count, &mut v);
             let factor = self.factor(first, count, &v);
             let (v, factor) = (Matrix::dense(&v, count, m), Matrix::dense(&factor, count, count));
-            // Rows and columns up to `first` are those of the identity still.
+            // Rows and columns up to `first` are still those of the identity.
             let corner = (first + 1) * n + first + 1;
             let (along, turned) = (&mut along[..m * count], &mut turned[..m * count]);
             let rows = Matrix::strided(&q[corner..], m, m, n);

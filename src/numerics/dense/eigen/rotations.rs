@@ -1,35 +1,36 @@
 //! Givens rotations of neighboring rows, several sweeps at a time.
 //!
 //! A sweep rotates rows `(i, i + 1)` for descending `i`. Several sweeps are applied in one pass as a wavefront: once
-//! the first has left a row, the second may take it, and a row is loaded and stored once for all (Van Zee, van de Geijn
-//! and Quintana-Orti 2014). Columns are independent of each other, so neither panels nor passes show in a result.
+//! the first has left a row, the second may rotate it, and a row is loaded and stored only once for all sweeps (Van
+//! Zee, van de Geijn and Quintana-Orti 2014). Columns are independent of each other, so neither panels nor passes
+//! change a result.
 
-/// Columns of a panel: one or two registers a row.
+/// Number of columns in a panel: one or two registers per row.
 const WIDTH: usize = 8;
-/// Sweeps of one pass.
+/// Number of sweeps that one pass applies.
 const DEPTH: usize = 3;
-/// Passes that are collected and then applied to one panel after the other.
+/// Number of passes that are collected, and then applied to one panel after the other.
 const PASSES: usize = 8;
-/// Rows of zeros before and behind a panel, for a wavefront that begins or ends at its edge.
+/// Rows of zeros before and after a panel, for a wavefront that begins or ends at its edge.
 const MARGIN: usize = DEPTH - 1;
 
 type Row = [f64; WIDTH];
 
-/// Rotations of a wavefront, one of each sweep.
+/// One step of a wavefront, with a rotation of each sweep.
 #[derive(Clone, Copy)]
 struct WavefrontStep {
     cosines: [f64; DEPTH],
     sines: [f64; DEPTH],
 }
 
-/// Rotations that change nothing, for rows that a sweep does not reach.
+/// Step without rotations, for rows that a sweep does not reach.
 const IDLE: WavefrontStep = WavefrontStep { cosines: [1.0; DEPTH], sines: [0.0; DEPTH] };
 
-/// Sweeps that are applied together.
+/// Sweeps that are applied together in one pass.
 struct SweepGroup {
-    /// Steps by the row that the first sweep is at, from `MARGIN` rows before the matrix on.
+    /// Steps, indexed by the row of the first sweep, starting `MARGIN` rows before the matrix.
     steps: Vec<WavefrontStep>,
-    /// Rows `i` of the rotations: the smallest, and one more than the largest.
+    /// Smallest row `i` of the rotations, and one more than the largest.
     rows: (usize, usize),
     sweeps: usize,
 }
@@ -47,18 +48,18 @@ impl SweepGroup {
     }
 }
 
-/// A square matrix whose rows are rotated.
+/// Square matrix whose rows are rotated.
 pub(super) struct Rotated {
     order: usize,
-    /// Panels of columns one behind the other, each with its margins.
+    /// Panels of columns, concatenated, each with its margins.
     panels: Vec<Row>,
     passes: Vec<SweepGroup>,
-    /// Passes in use; the last one is being filled.
+    /// Index of the pass that is being filled.
     current: usize,
 }
 
 impl Rotated {
-    /// Takes a square matrix, row-major.
+    /// Creates it from a square matrix, row-major.
     pub(super) fn new(order: usize, matrix: &[f64]) -> Rotated {
         let height = order + 2 * MARGIN;
         let mut panels = vec![[0.0; WIDTH]; height * order.div_ceil(WIDTH)];
@@ -71,7 +72,9 @@ impl Rotated {
         Rotated { order, panels, passes, current: 0 }
     }
 
-    /// Rotates rows `i` and `i + 1` in the sweep that is open: `(c a - s b, s a + c b)` of rows `(a, b)`.
+    /// Adds a rotation of rows `i` and `i + 1` to the open sweep.
+    ///
+    /// Rows `(a, b)` become `(c a - s b, s a + c b)`.
     #[inline(always)]
     pub(super) fn rotate(&mut self, i: usize, cosine: f64, sine: f64) {
         let pass = &mut self.passes[self.current];
@@ -81,7 +84,7 @@ impl Rotated {
         pass.rows = (pass.rows.0.min(i), pass.rows.1.max(i + 1));
     }
 
-    /// Closes a sweep; the next one may begin at any row.
+    /// Ends a sweep. The next one may begin at any row.
     #[inline(always)]
     pub(super) fn end_sweep(&mut self) {
         let pass = &mut self.passes[self.current];
@@ -94,7 +97,7 @@ impl Rotated {
         }
     }
 
-    /// Applies all that was collected.
+    /// Applies all collected sweeps.
     #[inline(always)]
     pub(super) fn apply(&mut self) {
         for panel in self.panels.chunks_exact_mut(self.order + 2 * MARGIN) {
@@ -122,10 +125,10 @@ impl Rotated {
     }
 }
 
-/// Applies the steps, last first: step `s` rotates rows `s..=s + DEPTH`.
+/// Applies the steps in descending order: step `s` rotates rows `s..=s + DEPTH`.
 #[inline(always)]
 fn rotate(panel: &mut [Row], steps: &[WavefrontStep]) {
-    // Rows that are still to be rotated, lowest first.
+    // Rows that are not completely rotated yet, lowest first.
     let mut window = *panel[steps.len()..].first_chunk::<DEPTH>().expect("a margin behind");
     for (at, step) in steps.iter().enumerate().rev() {
         let mut low = panel[at];

@@ -1,7 +1,7 @@
 //! Reduction of a symmetric matrix to a tridiagonal one by Householder reflectors.
 //!
-//! Columns are reduced in panels. Within a panel the matrix is left alone and stands for `A - V W^T - W V^T`; after it
-//! the change is one product (Dongarra, Sorensen and Hammarling 1989; `dsytrd` of LAPACK).
+//! Columns are reduced in panels. Within a panel the stored matrix does not change and stands for `A - V W^T - W V^T`;
+//! afterwards it is updated by one product (Dongarra, Sorensen and Hammarling 1989; `dsytrd` of LAPACK).
 
 use super::reflectors::Reflectors;
 use crate::numerics::dense::lanes::{
@@ -9,17 +9,17 @@ use crate::numerics::dense::lanes::{
 };
 use crate::numerics::products::{Matrix, Target};
 
-/// Columns of a panel.
+/// Number of columns in a panel.
 const PANEL: usize = 32;
 
-/// Sum of squares below which a column counts as zero: a smaller one is too inexact for a reflector.
+/// Sum of squares below which a column counts as zero, as a reflector of it would be too inexact.
 const NEGLIGIBLE: f64 = f64::MIN_POSITIVE / f64::EPSILON;
 
-/// `T` of `A = Q T Q^T`, and the reflectors `Q = H_0 H_1 ...`.
+/// Tridiagonal matrix `T` of `A = Q T Q^T`, and the reflectors `Q = H_0 H_1 ...`.
 pub(super) struct Tridiagonal {
     /// Diagonal of `T`.
     pub(super) diagonal: Vec<f64>,
-    /// Entries below the diagonal, and a zero.
+    /// Entries below the diagonal, followed by a zero.
     pub(super) below: Vec<f64>,
     pub(super) reflectors: Reflectors,
 }
@@ -33,7 +33,7 @@ pub(super) fn tridiagonal(order: usize, mut a: Vec<f64>) -> Tridiagonal {
     let (mut diagonal, mut below) = (vec![0.0; n], vec![0.0; n]);
     let mut scales = vec![0.0; n.saturating_sub(1)];
     let mut columns = vec![0.0; PANEL * n];
-    // Rows of V and behind them those of W; and the other way round.
+    // Rows of V followed by those of W, and the other way round.
     let (mut vw, mut wv) = (vec![0.0; 2 * PANEL * n], vec![0.0; 2 * PANEL * n]);
     for first in (0..scales.len()).step_by(PANEL) {
         let (count, m) = (PANEL.min(scales.len() - first), n - first);
@@ -89,15 +89,15 @@ pub(super) fn tridiagonal(order: usize, mut a: Vec<f64>) -> Tridiagonal {
     Tridiagonal { diagonal, below, reflectors: Reflectors { order, vectors: a, scales } }
 }
 
-/// A Householder reflector that turns a vector to its first entry.
+/// Householder reflector that maps a vector to a multiple of the first axis.
 struct Reflection {
-    /// `tau`; 0 where the vector lies there already.
+    /// Factor `tau`; 0 if the vector is already such a multiple.
     scale: f64,
-    /// The first entry afterwards.
+    /// First entry after the reflection.
     result: f64,
 }
 
-/// Replaces `x` by the vector of its reflector, whose first entry is one.
+/// Replaces `x` by the reflector's vector, whose first entry is one.
 #[inline(always)]
 fn reflect(x: &mut [f64]) -> Reflection {
     let (first, rest) = x.split_at_mut(1);
@@ -108,7 +108,7 @@ fn reflect(x: &mut [f64]) -> Reflection {
         return Reflection { scale: 0.0, result: head };
     }
     let length = head.mul_add(head, square).sqrt();
-    // Of the sign that cancels nothing in `head - result`.
+    // Sign that avoids cancellation in `head - result`.
     let result = if head > 0.0 { -length } else { length };
     let factor = 1.0 / (head - result);
     rest.iter_mut().for_each(|x| *x *= factor);
@@ -116,7 +116,7 @@ fn reflect(x: &mut [f64]) -> Reflection {
     Reflection { scale: (result - head) / result, result }
 }
 
-/// Writes `A v` to `w`; of `A` the lower triangle is read, whose rows lie `stride` apart.
+/// Writes `A v` to `w`. Only the lower triangle of `A` is read, with rows `stride` apart.
 #[inline(always)]
 fn multiply(a: &[f64], stride: usize, v: &[f64], w: &mut [f64]) {
     const ROWS: usize = 4;
@@ -130,7 +130,7 @@ fn multiply(a: &[f64], stride: usize, v: &[f64], w: &mut [f64]) {
     }
 }
 
-/// Adds the share of `R` rows from row `i` on, and of their mirror images above the diagonal.
+/// Adds the contribution of `R` rows from row `i` on, and of their mirror images above the diagonal.
 #[inline(always)]
 fn multiply_rows<const R: usize>(a: &[f64], stride: usize, i: usize, v: &[f64], w: &mut [f64]) {
     let rows: [&[f64]; R] = std::array::from_fn(|r| &a[r * stride..][..i + r + 1]);

@@ -1,6 +1,6 @@
 //! Names as LaTeX text that every engine prints, in text fonts of any encoding.
 
-/// Returns a text for LaTeX: signs of its syntax escaped, and signs that pdfTeX has in mathematics only put there.
+/// Escapes a text for LaTeX; signs that pdfTeX has only in mathematics are put into `\ensuremath`.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -28,7 +28,7 @@ pub(super) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Signs and their commands in mathematics, sorted.
+/// Signs and their commands in mathematics mode, sorted by sign.
 const MATHEMATICS: [(char, &str); 71] = [
     ('²', "^{2}"),
     ('³', "^{3}"),

@@ -1,4 +1,5 @@
-//! An enum: a key chooses a variant by a word, whose fields are read then. Keys of other variants are errors that say so.
+//! Enums: a key selects a variant by a word, and the variant's fields are then read. Keys of other variants are errors
+//! that say so.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,7 +9,7 @@ use super::Table;
 use super::field::{Key, keys, read};
 use crate::doc;
 
-/// Writes `read` of an enum and the enum of its words.
+/// Returns `read` of an enum, and the enum of its words.
 pub fn derive(input: &DeriveInput, data: &DataEnum, table: &Table) -> Result<TokenStream> {
     let Some(tag) = &table.tag else {
         let message = "an enum needs `#[keys(tag = \"...\")]`: the key that chooses a variant";
@@ -82,7 +83,7 @@ pub fn derive(input: &DeriveInput, data: &DataEnum, table: &Table) -> Result<Tok
     })
 }
 
-/// A variant with its keys.
+/// Variant of the enum with its keys.
 struct Choosable<'a> {
     variant: &'a Variant,
     keys: Vec<Key<'a>>,
@@ -102,7 +103,7 @@ impl<'a> Choosable<'a> {
         Ok(Choosable { variant, keys })
     }
 
-    /// The variant of the enum of words: documentation and `#[value(...)]` are the same.
+    /// Returns the variant in the enum of words, with the same documentation and `#[value(...)]`.
     fn word(&self) -> TokenStream {
         let own = |attribute: &&Attribute| {
             attribute.path().is_ident("doc") || attribute.path().is_ident("value")

@@ -1,4 +1,4 @@
-//! Fields: the key or table that each is read from.
+//! Fields of a section, and the key or table from which each is read.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -26,35 +26,35 @@ const KNOWN: [&str; 15] = [
     "first",
 ];
 
-/// A field with the entries of its `#[key(...)]`.
+/// Field with the entries of its `#[key(...)]`.
 pub struct Key<'a> {
     field: &'a Field,
-    /// Key in a file; mostly a literal.
+    /// Key in a file, usually a literal.
     pub name: Expr,
     default: Option<Expr>,
     example: Option<Expr>,
-    /// Condition of the key; without it the field is `None` or has the default.
+    /// Condition of the key. If it is false, the field is `None` or has the default.
     when: Option<Expr>,
-    /// Calls on the description: bounds and source.
+    /// Calls on the description of the key: bounds and source.
     calls: Vec<TokenStream>,
-    /// Keys are read from a table of this name.
+    /// True if keys are read from a table with the key's name.
     table: bool,
-    /// Keys are read from the same table.
+    /// True if keys are read from the same table.
     flatten: bool,
-    /// Reads the field by hand.
+    /// Expression that reads the field.
     read: Option<Expr>,
-    /// No key: the field always has this value.
+    /// Fixed value of a field without a key.
     value: Option<Expr>,
-    /// Read before the others.
+    /// True if it is read before the others.
     first: bool,
 }
 
-/// Reads the attributes of all fields.
+/// Parses the attributes of all fields.
 pub fn keys(fields: &FieldsNamed) -> Result<Vec<Key<'_>>> {
     fields.named.iter().map(Key::new).collect()
 }
 
-/// Writes statements that read all fields, and the value that has them, `of { ... }`.
+/// Returns statements that read all fields, and the value `of { ... }` that has them.
 pub fn read(keys: &[Key<'_>], of: &TokenStream) -> Result<TokenStream> {
     let (first, others): (Vec<_>, Vec<_>) = keys.iter().partition(|key| key.first);
     let statements =
@@ -64,7 +64,7 @@ pub fn read(keys: &[Key<'_>], of: &TokenStream) -> Result<TokenStream> {
 }
 
 impl<'a> Key<'a> {
-    /// Reads the attributes of a field.
+    /// Parses the attributes of a field.
     fn new(field: &'a Field) -> Result<Key<'a>> {
         let name = attributes::name(field);
         let mut key = Key {
@@ -103,12 +103,12 @@ impl<'a> Key<'a> {
         Ok(key)
     }
 
-    /// Returns true if the key must be written.
+    /// Returns true if the key is required.
     pub fn is_required(&self) -> bool {
         self.example.is_some() && self.when.is_none()
     }
 
-    /// Returns the key as it stands in code, to compare it.
+    /// Returns the key as text, for comparisons.
     pub fn word(&self) -> String {
         let name = &self.name;
         quote!(#name).to_string()
@@ -119,7 +119,7 @@ impl<'a> Key<'a> {
         !(self.table || self.flatten || self.value.is_some())
     }
 
-    /// Writes `let field = ...;`. Expressions of attributes see `table`, `doc` and the fields before.
+    /// Returns the statement `let field = ...;`. Expressions of attributes see `table`, `doc` and earlier fields.
     fn statement(&self) -> Result<TokenStream> {
         let (ident, of) = (&self.field.ident, &self.field.ty);
         let value = self.expression()?;
@@ -155,7 +155,7 @@ impl<'a> Key<'a> {
             let message = format!("the key `{name}` needs a doc comment: its meaning");
             return Err(Error::new_spanned(self.field, message));
         }
-        // A key that exists on a condition is of the type inside its `Option`.
+        // A key with a condition has the type inside its `Option`.
         let of = match (&self.when, inner) {
             (Some(_), Some(inner)) => inner,
             (Some(when), None) if self.default.is_none() => {
@@ -201,7 +201,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The `T` of `Option<T>`.
+/// Returns the `T` of `Option<T>`, if it is one.
 fn optional(of: &Type) -> Option<&Type> {
     let Type::Path(path) = of else { return None };
     let last = path.path.segments.last().filter(|segment| segment.ident == "Option")?;

@@ -1,4 +1,4 @@
-//! A struct: every field is read, in order.
+//! Structs, whose fields are read in order.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,7 +7,7 @@ use syn::{DataStruct, DeriveInput, Error, Fields, Result};
 use super::Table;
 use super::field::{Key, keys, read};
 
-/// Writes `read` of a struct with named fields.
+/// Returns `read` of a struct with named fields.
 pub fn derive(input: &DeriveInput, data: &DataStruct, table: &Table) -> Result<TokenStream> {
     let Fields::Named(fields) = &data.fields else {
         return Err(Error::new_spanned(&input.ident, "keys are the fields of a struct with names"));

@@ -1,4 +1,4 @@
-//! Line of the journal, with texts that are slices of it.
+//! Line of the journal, whose texts are slices of it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Entry of the journal; a key that its event does not have is `None`.
+/// Entry of the journal. Keys that its event lacks are `None`.
 #[derive(Debug, Default)]
 pub struct Line<'a> {
     pub seq: u64,
@@ -23,7 +23,7 @@ pub struct Line<'a> {
     pub direction: Option<&'a str>,
     pub outcome: Option<&'a str>,
     pub kind: Option<&'a str>,
-    /// Header, fields, tensor table and payload of a frame.
+    /// Size of a frame in bytes: header, fields, tensor table and payload.
     pub bytes: Option<u64>,
     pub sent: Option<u64>,
     pub latency: Option<u64>,
@@ -37,7 +37,7 @@ pub struct Line<'a> {
     pub correct: Option<u64>,
     pub total: Option<u64>,
     pub digest: Option<&'a str>,
-    /// Keys without a column, with their JSON.
+    /// Keys without a column, with their values as JSON.
     pub more: Vec<(&'a str, &'a str)>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Object of a line whose keys become values of it.
+/// Object within a line, whose keys are stored in the line itself.
 #[derive(Clone, Copy)]
 enum Part {
     Entry,
@@ -169,7 +169,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Loss of a training, as `rounds.csv` takes it.
+/// Losses of a training, as `rounds.csv` uses them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Losses {
@@ -185,7 +185,7 @@ struct Score {
     total: u64,
 }
 
-/// Returns the content of a JSON text, without a copy unless it has escapes.
+/// Returns the content of a JSON string, copied only if it has escapes.
 fn text(raw: &RawValue) -> Cow<'_, str> {
     let bare = raw.get().trim_matches('"');
     match bare.contains('\\') {

@@ -44,11 +44,11 @@ enum Of {
     Int,
     Float,
     Text,
-    /// One of a few words.
+    /// One of these words.
     Word(&'static [&'static str]),
 }
 
-/// Names, types, units and meanings, which are the metadata of the fields.
+/// Names, types, units and meanings of the columns; the last two are metadata of the fields.
 const COLUMNS: &[(&str, Of, &str, &str)] = &[
     ("seq", Of::Int, "", "number of the entry, from 0"),
     ("at", Of::Int, "ns", "virtual time"),
@@ -102,7 +102,10 @@ impl Cells {
         }
     }
 
-    /// Appends a value; an unknown word is an error.
+    /// Appends a value.
+    ///
+    /// # Errors
+    /// Returns an error for an unknown word.
     fn push(&mut self, cell: &Cell<'_>) -> Result<(), String> {
         match (self, cell) {
             (Cells::Int(column), Cell::Int(value)) => {
@@ -137,7 +140,7 @@ impl Cells {
     }
 }
 
-/// Error of a line, counted from 1 within its block.
+/// Error of a line, whose number counts from 1 within its block.
 pub struct LineError {
     pub line: usize,
     pub why: String,
@@ -147,7 +150,7 @@ pub struct LineError {
 pub struct Rows(Vec<Cells>);
 
 impl Rows {
-    /// Returns the schema of every block.
+    /// Returns the schema that every block has.
     pub fn schema() -> SchemaRef {
         static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
             let fields = COLUMNS.iter().map(|(name, of, unit, meaning)| {
@@ -178,7 +181,7 @@ impl Rows {
             let failed = |why: String| LineError { line: read, why };
             let text = std::str::from_utf8(line).map_err(|error| failed(error.to_string()))?;
             let line = Line::parse(text).map_err(|error| failed(error.to_string()))?;
-            // A seal is no row.
+            // Seals are not rows.
             if let Some(line) = line {
                 rows.push(&line).map_err(failed)?;
             }
@@ -192,7 +195,7 @@ impl Rows {
 
     fn push(&mut self, line: &Line<'_>) -> Result<(), String> {
         let more = more(&line.more);
-        // A client is the usual participant of a frame, which its line leaves out.
+        // By default the participant of a frame is a client, which lines leave out.
         let kind = line.kind.or_else(|| line.direction.map(|_| KINDS[0]));
         let cells = [
             Cell::Int(Some(line.seq)),

@@ -1,6 +1,6 @@
-//! Parameters as arrays of NumPy and back.
+//! Parameters as NumPy arrays and back.
 //!
-//! The stable interface of Python has no access to an array's memory, so that values cross as bytes: one copy each way.
+//! Python's stable ABI gives no access to an array's memory, so values are passed as bytes, with one copy each way.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub fn to_arrays<'py>(py: Python<'py>, set: &ParameterSet) -> PyResult<Bound<'py
 /// Returns the parameters of a dictionary of `(shape, bytes of f32)` by name.
 ///
 /// # Errors
-/// Fails if a shape does not fit its bytes.
+/// Returns an error if a shape does not fit its bytes.
 pub fn from_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<ParameterSet> {
     let mut set = ParameterSet::new();
     for (name, array) in arrays.iter() {
