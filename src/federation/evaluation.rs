@@ -12,7 +12,7 @@ use super::event::{ClassScore, ClientTaskScore, EvaluationPoint, Numbers, TaskSc
 use super::rules::TaskIdentity;
 use super::simulation_context::SimulationContext;
 use crate::data::{ClientTask, ClientTasks, Loader, Shard};
-use crate::learning::{Answer, PredictionTask, Tally};
+use crate::learning::{PredictionTask, RowAnswer, Tally};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
 /// Answer to a test sample.
@@ -21,7 +21,7 @@ pub struct SampleAnswer {
     /// Number of the sample in the tested part of the data set, from 0, whichever samples were left out.
     pub sample: u32,
     /// True and predicted head rows.
-    pub answer: Answer,
+    pub answer: RowAnswer,
 }
 
 /// A block of test samples.
@@ -150,7 +150,7 @@ pub(super) fn answers(simulation: &SimulationContext, tally: &Tally) -> Option<V
     let test = &simulation.holdings.data().dataset.test;
     let blocks = blocks(simulation, tally.total.len());
     let samples = blocks.iter().flat_map(|block| block.samples.iter());
-    let answer = |(sample, answer): (&u32, &Answer)| SampleAnswer {
+    let answer = |(sample, answer): (&u32, &RowAnswer)| SampleAnswer {
         sample: test.number(*sample),
         answer: *answer,
     };

@@ -43,12 +43,12 @@ pub struct Tally {
     /// of these rows; empty if classes have no client tasks.
     pub within: BTreeMap<u32, u64>,
     /// Answers in the order in which they were counted, if they are kept.
-    pub answers: Option<Vec<Answer>>,
+    pub answers: Option<Vec<RowAnswer>>,
 }
 
 /// Answer to a sample, by head rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct RowAnswer {
     /// Row of the true class.
     pub label: u32,
     /// Predicted row; `None` if a score is NaN.
@@ -83,7 +83,7 @@ impl Tally {
     pub(super) fn answer(&mut self, row: Option<usize>, label: u32) {
         self.total[label as usize] += 1;
         if let Some(answers) = &mut self.answers {
-            answers.push(Answer { label, predicted: row.map(|row| row as u32) });
+            answers.push(RowAnswer { label, predicted: row.map(|row| row as u32) });
         }
         match row {
             Some(row) => {
@@ -233,7 +233,7 @@ mod tests {
         for (row, label) in [(Some(2), 1), (None, 1), (Some(1), 1)] {
             tally.answer(row, label);
         }
-        let answer = |label, predicted| Answer { label, predicted };
+        let answer = |label, predicted| RowAnswer { label, predicted };
         let answers = vec![answer(1, Some(2)), answer(1, None), answer(1, Some(1))];
         assert_eq!((tally.answers, tally.correct), (Some(answers), vec![0, 1, 0]));
     }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!((merged.not_a_number, merged.samples()), (3, 6));
         assert_eq!((merged.correct, merged.predicted), (vec![0, 2, 0], vec![0, 2, 1]));
         assert_eq!(merged.within.into_iter().collect::<Vec<_>>(), [(1, 7)]);
-        let answer = |label, predicted| Answer { label, predicted };
+        let answer = |label, predicted| RowAnswer { label, predicted };
         let first = [answer(1, Some(1)), answer(0, None), answer(1, None)];
         let second = [answer(1, Some(1)), answer(1, Some(2)), answer(2, None)];
         assert_eq!(merged.answers, Some([first, second].concat()));

@@ -48,7 +48,7 @@ pub use classifier::{
 };
 pub use client_task_answers::PredictionTask;
 pub use error::LearningError;
-pub use evaluation::{Answer, Tally, evaluate};
+pub use evaluation::{RowAnswer, Tally, evaluate};
 pub use exemplars::{exemplars, kept};
 pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Storage};
 pub use head_training::{Head, HeadLoss, HeadTraining};

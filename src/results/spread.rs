@@ -29,9 +29,9 @@ impl Spread {
         Some(Spread { n, mean, deviation })
     }
 
-    /// Returns one spread per list of `(seed, value)`, over the seeds that all lists have which are not empty.
+    /// Returns one spread per list of `(seed, value)`, over the seeds that all lists have.
     ///
-    /// Means over different seeds cannot be compared. `None` for empty lists, and if no seed is shared.
+    /// Empty lists do not count. Means over different seeds cannot be compared. `None` for empty lists, and if no seed is shared.
     pub fn over_shared_seeds<S: PartialEq>(figures: &[Vec<(S, f64)>]) -> Vec<Option<Spread>> {
         let has = |figures: &[(S, f64)], seed: &S| figures.iter().any(|(other, _)| other == seed);
         let is_shared = |seed: &S| figures.iter().all(|other| other.is_empty() || has(other, seed));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn spreads_over_shared_seeds_leave_out_seeds_that_one_list_lacks() {
+    fn seeds_that_one_list_lacks_are_left_out() {
         let figures = [vec![(1, 2.0), (2, 4.0), (3, 90.0)], vec![], vec![(2, 7.0), (1, 5.0)]];
         let means = |figures: &[Vec<(u64, f64)>]| -> Vec<Option<f64>> {
             let spreads = Spread::over_shared_seeds(figures);

@@ -99,7 +99,7 @@ pub fn first_errors(study: &Study, invalid: Vec<Invalid>) -> Option<ScenarioErro
     (!merged.is_empty()).then_some(ScenarioError::Invalid(merged))
 }
 
-/// Returns findings in cells, each once, with the name of the first cell that has it and the number of others.
+/// Returns findings in cells, each once, with the first cell that has it and the number of others.
 ///
 /// A finding in every cell of the study is one in its base, and names none.
 pub fn merge_findings(

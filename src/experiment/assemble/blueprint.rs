@@ -118,7 +118,7 @@ pub struct DrawnPartitions {
 }
 
 impl DrawnPartitions {
-    /// Draws the partition of a scenario as [`divide`] does, unless an equal one was drawn without an error.
+    /// Draws the partition of a scenario as [`divide`] does, unless an equal one was drawn before.
     ///
     /// # Errors
     /// Those of [`divide`].

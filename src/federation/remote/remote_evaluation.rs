@@ -9,7 +9,7 @@ use super::remote_job::{JobRequest, JobResponse, RemoteJob};
 use crate::federation::evaluation::{self, Block};
 use crate::federation::gather::Gather;
 use crate::federation::simulation_context::SimulationContext;
-use crate::learning::{Answer, Tally};
+use crate::learning::{RowAnswer, Tally};
 use crate::policy::{Predictor, RunContext};
 use crate::wire::Body;
 
@@ -52,7 +52,7 @@ pub(crate) struct Counted {
     predicted: Vec<u64>,
     not_a_number: u64,
     within: Vec<(u32, u64)>,
-    answers: Option<Vec<Answer>>,
+    answers: Option<Vec<RowAnswer>>,
 }
 
 impl From<Tally> for Counted {

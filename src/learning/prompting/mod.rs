@@ -14,13 +14,14 @@
 //!
 //! # A kind of one's own
 //! 1. Name the parameters `prompt.*`: they travel as prompts. A parameter whose leading axis counts prompts may train
-//! in a range of rows only ([`Prompting::trained`]); the other rows are constants, so that no optimizer can change
-//! them. A parameter without gradient must not train: local training refuses it. 2. Implement [`Prompting`] for **one
-//! member**: no cohort axis. Anything that differs between training and inference (the task, a mask) is a field of the
-//! implementing type; make one per round. 3. Train with `Classifier::pack_with(backbone, received, rows,
-//! Some(prompting))` on loaders from `context.queried(context.frozen(context.train_loader(shard),
-//! model.frozen_part())?, view)?`, and `model.pack_losses(step, ..)`, which adds [`Prompting::loss`]. Predict with
-//! `Classifier::frozen_with(backbone, parameters, Some(prompting))`; evaluation brings the queries.
+//!    in a range of rows only ([`Prompting::trained`]); the other rows are constants, so that no optimizer can
+//!    change them. A parameter without gradient must not train: local training refuses it.
+//! 2. Implement [`Prompting`] for **one member**: no cohort axis. Anything that differs between training and
+//!    inference (the task, a mask) is a field of the implementing type; make one per round.
+//! 3. Train with `Classifier::pack_with(backbone, received, rows, Some(prompting))` on loaders from
+//!    `context.queried(context.frozen(context.train_loader(shard), model.frozen_part())?, view)?`, and
+//!    `model.pack_losses(step, ..)`, which adds [`Prompting::loss`]. Predict with
+//!    `Classifier::frozen_with(backbone, parameters, Some(prompting))`; evaluation brings the queries.
 //!
 //! ```
 //! use std::{ops::Range, sync::Arc};

@@ -26,15 +26,15 @@ struct Predictions {
     learned: BTreeMap<u64, u64>,
 }
 
-/// Table of an arm: headings, and fractions of each row's samples; `None` for a row without samples.
-struct Table {
+/// Matrix of an arm: headings, and fractions of each row's samples; `None` for a row without samples.
+struct ConfusionMatrix {
     heads: Vec<String>,
     rows: Vec<Option<Vec<f64>>>,
 }
 
 /// Returns the section, one table per arm that has recorded predictions.
 pub fn section(content: &PageContent) -> Option<PageSection> {
-    let tables: Vec<(String, Table)> = (0..content.arms.len())
+    let tables: Vec<(String, ConfusionMatrix)> = (0..content.arms.len())
         .filter_map(|arm| Some((content.label(arm), table(&content.arms[arm])?)))
         .collect();
     let body = html! {
@@ -49,7 +49,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
     (!tables.is_empty()).then_some(PageSection::of("confusion", "Confusion", body))
 }
 
-fn table(arm: &Arm) -> Option<Table> {
+fn table(arm: &Arm) -> Option<ConfusionMatrix> {
     let runs: Vec<(&RunRecord, Predictions)> =
         arm.done().filter_map(|run| Some((run, predictions(run)?))).collect();
     let mut counts = Counts::new();
@@ -66,16 +66,16 @@ fn table(arm: &Arm) -> Option<Table> {
     by_task(runs.iter().map(|(_, predictions)| predictions))
 }
 
-fn by_class(counts: &Counts, learned: &BTreeMap<u64, u64>, names: &ClassNames) -> Table {
+fn by_class(counts: &Counts, learned: &BTreeMap<u64, u64>, names: &ClassNames) -> ConfusionMatrix {
     let mut classes: Vec<u64> = learned.keys().copied().collect();
     classes.sort_by_key(|class| (learned[class], *class));
     let name = |class: &u64| names.label(*class as u32);
     let cell = |one: &u64, other: &u64| counts.get(&(*one, *other)).copied().unwrap_or(0);
     let row = |class: &u64| classes.iter().map(|other| cell(class, other)).collect();
-    Table::of(classes.iter().map(name).collect(), classes.iter().map(row).collect())
+    ConfusionMatrix::of(classes.iter().map(name).collect(), classes.iter().map(row).collect())
 }
 
-fn by_task<'a>(runs: impl Iterator<Item = &'a Predictions>) -> Option<Table> {
+fn by_task<'a>(runs: impl Iterator<Item = &'a Predictions>) -> Option<ConfusionMatrix> {
     let mut rows: Vec<Vec<u64>> = Vec::new();
     for Predictions { counts, learned } in runs {
         let tasks = learned.values().max().copied()? as usize;
@@ -93,7 +93,7 @@ fn by_task<'a>(runs: impl Iterator<Item = &'a Predictions>) -> Option<Table> {
         }
     }
     let heads = (1..=rows.len()).map(|task| format!("task {task}")).collect();
-    Some(Table::of(heads, rows))
+    Some(ConfusionMatrix::of(heads, rows))
 }
 
 /// Reads the predictions after the last task; `None` if the run did not record them.
@@ -141,14 +141,14 @@ fn learned(run: &RunRecord) -> BTreeMap<u64, u64> {
     learned
 }
 
-impl Table {
-    fn of(heads: Vec<String>, counts: Vec<Vec<u64>>) -> Table {
+impl ConfusionMatrix {
+    fn of(heads: Vec<String>, counts: Vec<Vec<u64>>) -> ConfusionMatrix {
         let row = |counts: Vec<u64>| {
             let all: u64 = counts.iter().sum();
             let fraction = |count: &u64| *count as f64 / all as f64;
             (all > 0).then(|| counts.iter().map(fraction).collect())
         };
-        Table { heads, rows: counts.into_iter().map(row).collect() }
+        ConfusionMatrix { heads, rows: counts.into_iter().map(row).collect() }
     }
 
     fn render(&self, name: &str) -> Markup {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn classes_stand_in_the_order_in_which_they_were_learned() {
-        // Class 7 was learned first; class 2 has no test samples of its own.
+        // Class 7 was learned first; class 2 has no test samples.
         let one = found(&[(7, 7, 1), (7, 3, 3), (3, 3, 4)], &[(7, 1), (3, 2), (2, 2)]);
         let table = by_class(&one.counts, &one.learned, &ClassNames::default());
         assert_eq!(table.heads, ["7", "2", "3"]);

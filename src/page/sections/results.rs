@@ -91,7 +91,7 @@ fn main_table(content: &PageContent, notes: &[(Vec<usize>, String)]) -> HtmlTabl
     table
 }
 
-/// Returns true if an arm's mean is the best among the arms that it is compared with, over the seeds that all have.
+/// Returns true if an arm's mean is the best among compared arms, over the seeds that all have.
 fn is_best(content: &PageContent, arm: usize, metric: &Metric) -> bool {
     let group = content.comparable(arm);
     let arms = || group.iter().map(|other| &content.arms[*other]);

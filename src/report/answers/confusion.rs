@@ -56,14 +56,14 @@ impl AnswerRow for ConfusionRow {
 mod tests {
     use super::*;
     use crate::experiment::ClassNames;
-    use crate::learning::Answer;
+    use crate::learning::RowAnswer;
 
     #[test]
-    fn pairs_are_counted_by_truth_and_answer_and_no_number_is_left_out() {
+    fn pairs_are_counted_by_truth_and_answer() {
         let answers = [(1, Some(2)), (1, Some(2)), (1, Some(1)), (2, Some(1)), (2, None)];
         let answers = answers.map(|(label, predicted)| SampleAnswer {
             sample: 0,
-            answer: Answer { label, predicted },
+            answer: RowAnswer { label, predicted },
         });
         let classes = AnswerClasses { by_row: vec![7, 5, 9], names: ClassNames::default() };
         let rows = ConfusionRow::rows(3, &answers, &classes);

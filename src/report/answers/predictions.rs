@@ -11,7 +11,7 @@ use crate::report::column::{AFTER_TASK, CLASS_NAME, Columns};
 pub(in crate::report) struct PredictionRow {
     #[column(as_in = AFTER_TASK)]
     after_task: u32,
-    /// Number of the sample in the tested part of the data set, from 0; samples that `data.subset` leaves out count.
+    /// Number of the sample in the tested part of the data set, from 0, without `data.subset`.
     sample: u32,
     /// True class, in the data set's numbers.
     class: u32,

@@ -78,7 +78,7 @@ impl MainTable {
         text + "\\bottomrule\n\\end{tabular}\n"
     }
 
-    /// Returns the note of every column that all of its rows with a run share; it is marked at the column's head.
+    /// Returns the note that all rows of a column with a run share; it is marked at the column's head.
     fn column_notes(&self, columns: &LatexColumns) -> Vec<Option<usize>> {
         let of = |arm: usize| {
             let is_in = |row: &&MainTableRow| match &row.point {
