@@ -173,3 +173,20 @@ fn a_study_compares_named_arms_even_along_the_horizontal_axis() {
     assert_eq!(content.x.as_deref(), Some("clients"));
     assert_eq!(content.comparable(2), [2, 3]);
 }
+
+#[test]
+fn a_run_of_another_scenario_is_no_run_of_its_cell() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_owned();
+    let runs = study(&root, METHODS, |path| (method_of(path), 10));
+    let stale = runs[1].strip_prefix(&root).unwrap().display();
+    let cells = format!("status,path,error\nother scenario,\"{stale}\",old run\n");
+    fs::write(root.join("cells.csv"), cells).unwrap();
+    let content = PageContent::gather(&[root], &[], &Registry::builtin()).unwrap();
+    let shown: Vec<&Path> =
+        content.arms.iter().flat_map(|arm| &arm.runs).map(|run| run.path.as_path()).collect();
+    assert_eq!(shown, [runs[0].as_path()]);
+    let undone: Vec<(&str, &str)> =
+        content.undone.iter().map(|cell| (cell.status.as_str(), cell.error.as_str())).collect();
+    assert_eq!(undone, [("other scenario", "old run")]);
+}

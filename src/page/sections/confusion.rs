@@ -209,4 +209,29 @@ mod tests {
         let many = found(&[(0, 0, 1)], &[(0, 1 + TASKS as u64)]);
         assert!(by_task(std::iter::once(&many)).is_none());
     }
+
+    /// A fork has no confusion of earlier tasks, and class 3 has no test samples.
+    #[test]
+    fn classes_belong_to_the_tasks_in_which_they_were_learned() {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = serde_json::json!({
+            "format": 2, "fedcast": "0.1.0", "status": "done",
+            "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
+            "seeds": { "run": 1, "partition": 1, "class_order": 1 },
+            "data": null, "backbone": null, "level": "N", "workers": 1,
+            "machine": crate::experiment::Machine::here(),
+        });
+        for (name, text) in [
+            (names::MANIFEST, manifest.to_string()),
+            (names::SCENARIO, "schema = 2\n".to_owned()),
+            (names::CONFUSION, "after_task,class,predicted,samples\n3,0,0,1\n3,1,3,5\n".to_owned()),
+            (names::CLASSES, "after_task,task,class\n1,1,0\n3,1,0\n3,2,1\n".to_owned()),
+            (names::PARTITION, "task,class\n1,0\n2,1\n2,3\n".to_owned()),
+        ] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let run = RunRecord::read(folder.path()).unwrap();
+        let wanted = found(&[(0, 0, 1), (1, 3, 5)], &[(0, 1), (1, 2), (3, 2)]);
+        assert_eq!(predictions(&run), Some(wanted));
+    }
 }

@@ -168,3 +168,17 @@ fn what_is_no_run_and_what_is_damaged_is_said() {
     let message = RunRecord::find(root.path()).unwrap_err().to_string();
     assert!(message.contains("summary.json is damaged"), "{message}");
 }
+
+#[test]
+fn refused_uploads_are_unused() {
+    let root = tempfile::tempdir().unwrap();
+    directory(root.path());
+    let summary = root.path().join(names::SUMMARY);
+    let text = fs::read_to_string(&summary).unwrap().replace("\"late\"", "\"delivered\"");
+    fs::write(summary, text).unwrap();
+    let wasted = || figure(&RunRecord::read(root.path()).unwrap(), "wasted_up");
+    assert_eq!(wasted(), Some(0.0));
+    let rows = "client,outcome,bytes_up\n0,aggregated,20\n1,rejected,6\n2,restart,4\n";
+    fs::write(root.path().join(names::PARTICIPATION), rows).unwrap();
+    assert_eq!(wasted(), Some(1.0 - 20.0 / 30.0));
+}
