@@ -116,7 +116,12 @@ fn checked_study<'a>(
         Err(error) => return Err(error.into()),
     };
     let directory = StudyDirectory::new(study.default_directory());
-    let overrides = overrides(&study, &args.set)?;
+    let overrides = match overrides(&study, &args.set) {
+        Ok(overrides) => overrides,
+        Err(clash) => {
+            return Ok(refused(file, &ScenarioError::Invalid(vec![clash.diagnostic()]), human));
+        }
+    };
     let (cells, invalid) = prepare(&study, &directory, &overrides, methods);
     let error =
         first_errors(&study, invalid).or_else(|| undrawn(&study, &cells, &overrides, methods));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::CliError;
 use crate::experiment::names;
-use crate::files::{FileKind, read_text};
+use crate::files::{FileKind, read_text, shell_word};
 
 /// Content of a path that is no run directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) fn folder_of_runs(path: &Path) -> Result<(), CliError> {
 }
 
 fn refusal(path: &Path, wanted: &str) -> CliError {
-    let shown = path.display();
+    let shown = shell_word(path);
     let help = match Given::at(path) {
         Given::Nothing => {
             "no such file or folder; `fedcast runs` lists the runs below this folder".into()

@@ -18,9 +18,10 @@ use super::failure::CliError;
 use super::{Exit, print};
 use crate::data::DataError;
 use crate::experiment::assemble::divide;
-use crate::files::Disk;
+use crate::files::{Disk, shell_word};
 use crate::methods::Registry;
 use crate::scenario::{GivenFolder, Loaded, Scenario, ScenarioError};
+use crate::study::default_directory;
 use needs::candidates;
 pub use sources::NewBackbone;
 use study_file::KeyChange;
@@ -60,19 +61,19 @@ pub struct NewArgs {
     #[arg(long, value_name = "SHAPE")]
     pub architecture: Option<String>,
     /// Number of tasks of equal numbers of classes [default: 5]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub tasks: Option<u32>,
     /// Number of clients [default: 10]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Option<u32>,
     /// Rounds per task [default: 5]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
     /// Clients sampled per round [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cohort_size: Option<u32>,
     /// Dirichlet parameter of the partition: 0.1 is very uneven, 100 nearly even [default: 0.5]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = positive)]
     pub beta: Option<f64>,
     /// Methods of a study, written next to the scenario as NAME.study.toml; the first is its baseline
     #[arg(long, value_name = "METHODS", value_delimiter = ',')]
@@ -83,6 +84,13 @@ pub struct NewArgs {
     /// Replace existing files
     #[arg(long)]
     pub force: bool,
+}
+
+/// Parses a number above 0, without infinity.
+fn positive(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    let number = number.filter(|number| *number > 0.0 && number.is_finite());
+    number.ok_or_else(|| "a number above 0 is needed, such as 0.5".to_owned())
 }
 
 impl NewArgs {
@@ -143,20 +151,22 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     let arms = arms(&args.study, &draft, &text, folder, methods)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
+    let word = shell_word(&file);
     let fetches = absent::commands(&draft.data, &loaded.scenario);
     if let Some(study) = &study {
         let scenario = file.file_name().unwrap_or_default().to_string_lossy();
         let text = study_file::text(&scenario, &name, &arms, args.seeds.unwrap_or(SEEDS));
         Disk::default().replace(study, text.as_bytes()).map_err(|error| cannot(study, &error))?;
+        let (directory, word) = (shell_word(default_directory(&name)), shell_word(study));
         let study = study.display();
         return print(&format!(
-            "{shown} and {study} are written. Next:\n{fetches}  fedcast study {study} --plan\n  fedcast study {study}\n  \
-             fedcast report studies/{name}\n"
+            "{shown} and {study} are written. Next:\n{fetches}  fedcast study {word} --plan\n  fedcast study {word}\n  \
+             fedcast report {directory}\n"
         ))
         .map(|()| Exit::Done);
     }
     print(&format!(
-        "{shown} is written. Next:\n{fetches}  fedcast check {shown}\n  fedcast plan {shown}\n  fedcast run {shown}\n"
+        "{shown} is written. Next:\n{fetches}  fedcast check {word}\n  fedcast plan {word}\n  fedcast run {word}\n"
     ))?;
     for ignored in loaded.scenario.ignored() {
         super::stderr::print_status(&format!("note: {ignored}"));

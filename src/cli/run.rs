@@ -21,6 +21,7 @@ use crate::experiment::{
 };
 use crate::federation::{EndReason, EventSink, FederationError, Interrupt, SinkError};
 use crate::fetch::Settings;
+use crate::files::shell_word;
 use crate::methods::Registry;
 use crate::report::words::workers_word;
 use crate::report::{self, Executed, Progress, final_table};
@@ -246,7 +247,7 @@ pub(super) fn drive(
         EndReason::Done if summary.trained_nothing() => Exit::Training,
         EndReason::Done => Exit::Done,
         EndReason::Interrupted => {
-            let path = directory.path().display();
+            let path = shell_word(directory.path());
             print_status(&format!("interrupted; resume with: fedcast resume {path}"));
             Exit::Interrupted
         }
@@ -266,6 +267,6 @@ fn advised(error: RunError, run: &Path) -> CliError {
         StorageFull | QuotaExceeded | FileTooLarge => "free disk space",
         _ => "make the folder writable",
     };
-    let help = format!("{remedy}, then resume: fedcast resume {}", run.display());
+    let help = format!("{remedy}, then resume: fedcast resume {}", shell_word(run));
     CliError::Advised { error: Box::new(error), help }
 }

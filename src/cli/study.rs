@@ -15,6 +15,7 @@ use super::interrupt::on_interrupt;
 use super::stderr::print_status;
 use super::{Exit, OutputFormat, print_json, print_text};
 use crate::experiment::plan::Plan;
+use crate::files::shell_word;
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 use crate::study::{
@@ -105,7 +106,7 @@ pub fn execute(args: &StudyArgs, methods: &Registry) -> Result<Exit, CliError> {
     let root = args.out.clone().unwrap_or_else(|| study.default_directory());
     let directory = StudyDirectory::new(root);
     directory.refuse_run()?;
-    let overrides = overrides(&study, &args.set)?;
+    let overrides = overrides(&study, &args.set).map_err(StudyError::from)?;
     let (cells, mut invalid) = prepare(&study, &directory, &overrides, methods);
     let is_wanted =
         |cell: &Cell| only.has(&study, cell) && shard.is_none_or(|shard| shard.has(cell));
@@ -201,7 +202,7 @@ impl Session<'_> {
             let (keys, are) = if unused == 1 { ("key", "is") } else { ("keys", "are") };
             print_status(&format!(
                 "note: {unused} {keys} of its scenarios {are} not used or used in part; `fedcast check {}` says which",
-                self.args.file.display()
+                shell_word(&self.args.file)
             ));
         }
         // Written before anything runs, so that an unwritable directory is an error at once.

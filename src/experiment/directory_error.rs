@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::manifest::{FORMAT, Status};
 use crate::exit::{CommandError, Exit};
+use crate::files::shell_word;
 
 /// Reason why a run directory cannot be used.
 #[derive(Debug, Error)]
@@ -28,10 +29,11 @@ pub enum DirectoryError {
     },
     /// The requested run exists and is not finished.
     #[error(
-        "{path} holds this run, not finished ({})\n  help: continue it with `fedcast resume {path}` or `fedcast run \
+        "{path} holds this run, not finished ({})\n  help: continue it with `fedcast resume {word}` or `fedcast run \
                  --resume`, or start it again with --force",
         ended(*status),
-        path = path.display()
+        path = path.display(),
+        word = shell_word(path)
     )]
     Unfinished {
         /// The directory.
@@ -41,8 +43,9 @@ pub enum DirectoryError {
     },
     /// The requested run exists and is complete.
     #[error(
-        "{path}: this run is already complete\n  help: `fedcast replay {path}` prints it, --force runs it again",
-        path = .0.display()
+        "{path}: this run is already complete\n  help: `fedcast replay {word}` prints it, --force runs it again",
+        path = .0.display(),
+        word = shell_word(.0)
     )]
     Finished(PathBuf),
     /// A path that can be no folder.

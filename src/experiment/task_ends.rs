@@ -38,6 +38,14 @@ pub fn ended(path: &Path) -> Result<Vec<End>, JournalError> {
     Ok(ended)
 }
 
+/// Says of a run that it has not ended a task, numbered from 1.
+pub(super) fn not_ended(task: u32, ended: usize) -> String {
+    match ended {
+        0 => "has not ended its first task yet".to_owned(),
+        ended => format!("has not ended task {task}; it has ended {ended}"),
+    }
+}
+
 /// Returns the checkpoint that was written when the task ended, where it is still there.
 pub fn checkpoint_of(
     path: &Path,

@@ -24,6 +24,7 @@ mod bounded;
 mod disk;
 mod handle;
 mod relative;
+mod shell;
 mod tar_members;
 mod text;
 
@@ -31,5 +32,6 @@ pub use bounded::{FileKind, open, read, read_at};
 pub use disk::{Disk, PART, is_link, is_locked};
 pub use handle::DiskFile;
 pub use relative::{cleaned, relative};
+pub use shell::shell_word;
 pub use tar_members::{TarLimits, finish_tar, tar_bytes, tar_members};
 pub use text::{read_text, skip_mark, text_of};

@@ -119,7 +119,9 @@ impl PageContent {
         if !against.is_empty() {
             (options.against, options.against_label) = (against.to_vec(), None);
         }
-        let mut arms = Arm::sort(runs);
+        let cell_of = |run: &RunRecord| cells.iter().find(|(path, _)| *path == run.path);
+        let mut arms =
+            Arm::sort_cells(runs, |run| cell_of(run).map(|(_, cell)| cell.label.clone()));
         left_out.extend(arms.iter().flat_map(|arm| &arm.repeats).map(Repeat::to_string));
         // Arms of a study are in the order of its cells, which is that of its file.
         let order = |arm: &Arm| {
@@ -130,8 +132,7 @@ impl PageContent {
         arms.sort_by_key(order);
         let mut labels = vec![String::new(); arms.len()];
         for (arm, label) in arms.iter_mut().zip(&mut labels) {
-            let cell = |run: &RunRecord| cells.iter().find(|(path, _)| *path == run.path);
-            if let Some((_, cell)) = arm.runs.first().and_then(cell) {
+            if let Some((_, cell)) = arm.runs.iter().find_map(cell_of) {
                 label.clone_from(&cell.label);
                 arm.axes = match cell.axes.is_empty() {
                     // An extra cell is on no axis.

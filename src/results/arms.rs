@@ -78,19 +78,44 @@ impl Arm {
     ///
     /// The axes are a small set of keys that distinguishes all arms.
     pub fn sort(runs: Vec<RunRecord>) -> Vec<Arm> {
+        Arm::sort_cells(runs, |_| None)
+    }
+
+    /// Groups runs into arms like [`sort`](Self::sort), with an arm of its own for every cell of a study.
+    ///
+    /// `cell` returns the label of the cell that a run belongs to. Cells may have one scenario and stay apart; a run
+    /// that belongs to none joins the first arm with its scenario.
+    pub fn sort_cells(
+        runs: Vec<RunRecord>,
+        cell: impl Fn(&RunRecord) -> Option<String>,
+    ) -> Vec<Arm> {
         let mut arms: Vec<Arm> = Vec::new();
+        let mut cells: Vec<Option<String>> = Vec::new();
         for run in runs {
             let mut scenario = compared(&run.scenario);
             scenario.extend(fork_origin(&run).map(|origin| (FORK.to_owned(), origin)));
-            match arms.iter_mut().find(|arm| arm.scenario == scenario) {
-                Some(arm) => arm.runs.push(run),
+            let own = cell(&run);
+            let fits = |(arm, cell): &(&mut Arm, &mut Option<String>)| {
+                arm.scenario == scenario && (**cell == own || cell.is_none() || own.is_none())
+            };
+            match arms.iter_mut().zip(&mut cells).find(fits) {
+                Some((arm, cell)) => {
+                    arm.runs.push(run);
+                    *cell = cell.take().or(own);
+                }
                 None => {
                     let (axes, repeats) = (Vec::new(), Vec::new());
                     arms.push(Arm { axes, runs: vec![run], repeats, scenario });
+                    cells.push(own);
                 }
             }
         }
-        let scenarios: Vec<&Flat> = arms.iter().map(|arm| &arm.scenario).collect();
+        let mut scenarios: Vec<&Flat> = Vec::new();
+        for arm in &arms {
+            if !scenarios.contains(&&arm.scenario) {
+                scenarios.push(&arm.scenario);
+            }
+        }
         let mut keys = distinguishing_keys(&scenarios);
         let is_forked = |flat: &&Flat| flat.contains_key(FORK);
         if scenarios.len() > 1

@@ -14,10 +14,10 @@ pub(super) enum MetricSource {
     PerRound(Option<&'static str>),
     /// Payload of one kind in one direction, or `control`.
     Kind(&'static str, String),
-    /// Sum of a column of `rounds.csv`.
-    Rounds(&'static str),
     /// Fraction of the bytes sent to the server that were not used: lost, late or rejected.
     Wasted,
+    /// Participants of all rounds, without load clients.
+    Participants,
     /// Fraction of the participants whose uploads were not aggregated.
     Silent,
     /// Mean of a named number over the events of one type in the journal.
@@ -86,8 +86,8 @@ const fn of(
 pub(super) const KNOWN: &[Known] = {
     use Better::{Higher, Lower, Neither};
     use MetricSource::{
-        Clients, ClientsSampled, Frames, Memory, PerRound, Planned, Rounds, Silent, Summary, Wall,
-        Wasted,
+        Clients, ClientsSampled, Frames, Memory, Participants, PerRound, Planned, Silent, Summary,
+        Wall, Wasted,
     };
     use Unit::{Bytes, Count, Flops, Megabytes, Number, Points, Seconds, Share};
     &[
@@ -242,14 +242,8 @@ pub(super) const KNOWN: &[Known] = {
         of("wasted_up", "unused upload bytes", Share, Lower, Wasted),
         of("frames", "messages, both ways", Count, Lower, Frames(None, "frames")),
         of("rounds", "rounds", Count, Neither, Summary("/rounds")),
-        of(
-            "participants",
-            "clients sampled, summed over rounds",
-            Count,
-            Neither,
-            Rounds("participants"),
-        ),
-        of("silent_participants", "sampled clients that were not aggregated", Share, Lower, Silent),
+        of("participants", "participants, summed over rounds", Count, Neither, Participants),
+        of("silent_participants", "participants that were not aggregated", Share, Lower, Silent),
         of("clients_sampled", "distinct clients sampled", Count, Neither, ClientsSampled),
         of(
             "samples_trained",

@@ -50,7 +50,7 @@ pub use error::ResultsError;
 pub use holm::holm;
 pub use inversions::RunInversion;
 pub use metric::{Better, Metric, Unit};
-pub use paired::Paired;
+pub use paired::{Paired, equal_up_to_rounding};
 pub use run::{FoundRuns, RunRecord};
 pub use sheet::Sheet;
 pub use spread::Spread;

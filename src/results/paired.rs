@@ -22,8 +22,13 @@ pub struct Paired {
     pub p: Option<f64>,
 }
 
-/// Deviation of differences, relative to the values, up to which they count as equal.
+/// Relative difference up to which values count as equal.
 const ROUNDING: f64 = 1e-12;
+
+/// Returns true if two values differ in their last bits at most.
+pub fn equal_up_to_rounding(one: f64, other: f64) -> bool {
+    (one - other).abs() <= ROUNDING * one.abs().max(other.abs())
+}
 
 impl Paired {
     /// Name of the test.

@@ -192,12 +192,12 @@ impl RunRecord {
             }
             MetricSource::Kind(way, kind) if kind == CONTROL => self.frames(way, "control"),
             MetricSource::Kind(way, kind) => self.frames(way, &format!("kinds/{kind}")),
-            MetricSource::Rounds(column) => tables.rounds()?.sum(column),
             MetricSource::Clients(column) => tables.clients()?.sum(column),
             MetricSource::Wasted => self.wasted(),
+            MetricSource::Participants => self.participants(tables.rounds()?),
             MetricSource::Silent => {
                 let rounds = tables.rounds()?;
-                let share = rounds.sum("aggregated")? / rounds.sum("participants")?;
+                let share = rounds.sum("aggregated")? / self.participants(rounds)?;
                 share.is_finite().then_some(1.0 - share)
             }
             MetricSource::EventMean(event, name) => self.mean_over_events(event, name),
@@ -265,6 +265,16 @@ impl RunRecord {
         sheet.as_ref().and_then(bytes).unwrap_or(0.0)
     }
 
+    /// Returns the participants of all rounds, without load clients: those never have an update to aggregate.
+    fn participants(&self, rounds: &Sheet) -> Option<f64> {
+        let all = rounds.sum("participants")?;
+        let has_load = self.summary.as_ref().is_some_and(|it| it.get("load_clients").is_some());
+        match has_load {
+            false => Some(all),
+            true => Some(all - load_participants(&self.sheet(names::PARTICIPATION).ok()??)?),
+        }
+    }
+
     /// Returns the unweighted mean of a number over the events of a type that contain it.
     fn mean_over_events(&self, event: &str, name: &str) -> Option<f64> {
         let journal = files::open(&self.path.join(names::EVENTS), FileKind::Journal).ok()?;
@@ -307,6 +317,14 @@ impl Tables<'_> {
     fn clients(&self) -> Option<&Sheet> {
         self.clients.get_or_init(|| self.run.sheet(names::CLIENTS).ok().flatten()).as_ref()
     }
+}
+
+fn load_participants(participation: &Sheet) -> Option<f64> {
+    let outcome = participation.column("outcome")?;
+    let counts = participation.numbers("participants")?;
+    let rows = participation.rows.iter().zip(counts);
+    let load = rows.filter(|(row, _)| row[outcome] == "load_client");
+    Some(load.filter_map(|(_, count)| count).sum())
 }
 
 fn clients_sampled(clients: &Sheet) -> Option<f64> {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::files::shell_word;
+
 /// Name of the effective scenario in the directory of a run.
 pub const EFFECTIVE_SCENARIO: &str = "scenario.effective.toml";
 
@@ -24,7 +26,7 @@ impl GivenFolder {
             return None;
         }
         let (run, study) = (path.join(EFFECTIVE_SCENARIO), path.join(EFFECTIVE_STUDY));
-        let shown = path.display();
+        let shown = shell_word(path);
         let (what, help) = match (run.is_file(), study.is_file(), first_toml(path)) {
             (true, ..) => (
                 "it is the directory of a run",

@@ -18,7 +18,7 @@ use super::{
     SCHEMA, Scenario, ScenarioError, SeedsSection, TasksSection, TimeSection, WireSection,
 };
 use crate::fetch::Name;
-use crate::files::{FileKind, cleaned, read_text};
+use crate::files::{FileKind, cleaned, read_text, shell_word};
 
 /// Scenario and the texts it was read from. Errors found later (a head that does not fit the data, a missing file) can
 /// still point to their lines.
@@ -26,11 +26,18 @@ use crate::files::{FileKind, cleaned, read_text};
 pub struct Loaded {
     /// Scenario to run.
     pub scenario: Scenario,
+    /// Document before any change: the file upon its base.
+    unchanged: Node,
     root: Node,
     report: ReadingReport,
 }
 
 impl Loaded {
+    /// Returns true unless the key of a change has the value that it has in the file without any change.
+    pub fn is_changed_by(&self, change: &Override) -> bool {
+        is_changed_by(change, &self.unchanged, &self.root)
+    }
+
     /// Returns an error at a key such as `backbone.weights`, or at the nearest table around it.
     pub fn error_at(&self, path: &str, message: &str, label: &str, help: &str) -> ScenarioError {
         let mut report = self.report.clone();
@@ -261,6 +268,13 @@ impl Scenario {
     }
 }
 
+/// Returns true unless the key of a change has the same value before and after all changes.
+fn is_changed_by(change: &Override, before: &Node, after: &Node) -> bool {
+    let key = change.text().split('=').next().unwrap_or_default().trim();
+    let value = |root: &Node| root.at(key).and_then(|entry| entry.node.to_toml());
+    value(after).is_none_or(|after| value(before) != Some(after))
+}
+
 fn read(
     source: SourceText,
     stem: &str,
@@ -290,6 +304,7 @@ fn read(
         return Err(report.into_error());
     }
     forgotten.iter().for_each(|key| root.remove(key));
+    let unchanged = root.clone();
     if let Some(changed) = changed {
         let source = changed.apply(&mut root, &mut report);
         // A scenario without a base leaves the place of that folder empty.
@@ -355,10 +370,12 @@ fn read(
     if report.is_clean() {
         scenario.read_files(&root, &mut report);
     }
-    let changes = changed.map(|changed| changed.overrides()).unwrap_or_default();
-    scenario.expected.changed_by(&[&changes, overrides].concat());
+    let mut changes = changed.map(|changed| changed.overrides()).unwrap_or_default();
+    changes.extend_from_slice(overrides);
+    changes.retain(|change| is_changed_by(change, &unchanged, &root));
+    scenario.expected.changed_by(&changes);
     match report.is_clean() {
-        true => Ok(Loaded { scenario, root, report }),
+        true => Ok(Loaded { scenario, unchanged, root, report }),
         false => Err(report.into_error()),
     }
 }
@@ -376,7 +393,7 @@ fn refuse_study(
     let Some((key, entry)) = found.filter(|_| is_study) else { return false };
     let help = match is_base {
         true => "write as `base` the scenario that this study changes".to_owned(),
-        false => format!("run it with `fedcast study {}`", place.shown.display()),
+        false => format!("run it with `fedcast study {}`", shell_word(place.shown)),
     };
     let label = format!("only a study has a `{key}`");
     report.fault(ValueFault::new(&entry.node, "this is a study, not a scenario", label).help(help));

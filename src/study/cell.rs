@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::directory::OWN_NAMES;
 use super::seeds::Replicate;
 use super::{AxisArm, Baseline, CellSettings, Pick, Study};
 use crate::files::cleaned;
@@ -68,8 +69,12 @@ impl Study {
         let mut cells = Vec::new();
         for point in self.points() {
             let mut folder = self.folder(&point);
-            // Labels may differ only in characters that file names cannot hold.
-            while folders.iter().any(|other| other.eq_ignore_ascii_case(&folder)) {
+            // Labels may differ only in characters that file names cannot hold, or be the name of a table.
+            let is_taken = |folder: &str| {
+                let others = folders.iter().map(String::as_str).chain(OWN_NAMES);
+                others.into_iter().any(|other| other.eq_ignore_ascii_case(folder))
+            };
+            while is_taken(&folder) {
                 folder.push('~');
             }
             for replicate in &self.replicates {
@@ -184,7 +189,7 @@ impl Study {
         let file = self.file(arms).unwrap_or(Path::new(""));
         let loaded = Scenario::load_changed(file, Some(changed), &overrides, methods);
         let mut loaded = loaded.map_err(|error| self.at_entry(file, error))?;
-        self.publish(&mut loaded.scenario, arms, &overrides);
+        self.publish(&mut loaded, arms, &overrides);
         let seed = cell.replicate.label;
         loaded.scenario.name = format!("{}: {}, seed {seed}", self.name, self.label(&cell.point));
         Ok(loaded)
@@ -218,7 +223,7 @@ impl Study {
     ///
     /// These already include the arms that their entry names, and changes of entries that name no other arms. All other
     /// changes are noted, since they make the cell differ from the one in the paper.
-    fn publish(&self, scenario: &mut Scenario, arms: &[usize], overrides: &[Override]) {
+    fn publish(&self, loaded: &mut Loaded, arms: &[usize], overrides: &[Override]) {
         let published = self.matching(arms).rev().find_map(|e| Some((e, e.expected.as_ref()?)));
         let Some((entry, expected)) = published else { return };
         let named = |axis: usize| entry.arms.iter().any(|pick| pick.axis == axis);
@@ -230,6 +235,8 @@ impl Study {
         let mut noted: Vec<Override> =
             others.filter(|set| !set.sets_expected()).flat_map(Changes::overrides).collect();
         noted.extend_from_slice(overrides);
+        noted.retain(|change| loaded.is_changed_by(change));
+        let scenario = &mut loaded.scenario;
         let source = scenario.expected.source.take();
         scenario.expected = expected.clone();
         if !scenario.expected.is_empty() {

@@ -29,6 +29,24 @@ use crate::report::Summary;
 /// Name of the effective study file, with every default, in a study's directory.
 pub const STUDY_FILE: &str = crate::scenario::EFFECTIVE_STUDY;
 
+/// Names in a study's directory that are not folders of cells.
+pub(super) const OWN_NAMES: [&str; 11] = [
+    "features",
+    STUDY_FILE,
+    LOCK,
+    "cells.csv",
+    "cells.parquet",
+    "rounds.csv",
+    "rounds.parquet",
+    "table.csv",
+    "table.tex",
+    "table.md",
+    "paired.csv",
+];
+
+/// Name of the file that is locked while tables are written.
+const LOCK: &str = "study.lock";
+
 /// State of a cell, from its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellState {
@@ -236,7 +254,7 @@ impl StudyDirectory {
 
     /// Locks the tables, so that two processes do not write them at the same time.
     pub(super) fn hold_tables(&self) -> Result<File, DirectoryError> {
-        let path = self.root.join("study.lock");
+        let path = self.root.join(LOCK);
         let file = open_lock(&path)?;
         file.lock().map_err(|source| DirectoryError::Write { path, source })?;
         Ok(file)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::prepare::SetClash;
 use crate::exit::{CommandError, Exit};
 use crate::experiment::DirectoryError;
 use crate::results::ResultsError;
@@ -25,9 +26,12 @@ pub enum StudyError {
     /// The study, its base or a change is wrong.
     #[error("{0}")]
     Scenario(#[from] ScenarioError),
-    /// `--only`, `--shard` or `--set` does not fit this study.
+    /// `--only` or `--shard` does not fit this study.
     #[error("{0}")]
     Selection(String),
+    /// `--set` changes a key that the study itself sets.
+    #[error(transparent)]
+    SetClash(#[from] SetClash),
     /// A cell's directory holds a run of another scenario.
     #[error(
         "{} holds a run of another scenario ({found}){}: the study or its base has changed since\n  \
@@ -69,6 +73,7 @@ impl CommandError for StudyError {
         match self {
             StudyError::Unreadable { .. } | StudyError::Scenario(_) => Exit::Scenario,
             StudyError::Selection(_)
+            | StudyError::SetClash(_)
             | StudyError::OtherScenario { .. }
             | StudyError::InsideRun(_) => Exit::Usage,
             StudyError::Results(error) => error.exit_code(),

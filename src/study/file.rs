@@ -13,7 +13,7 @@ use super::compare::Compare;
 use super::report_section::ReportSection;
 use super::run_section::RunSection;
 use super::seeds::Replicate;
-use crate::files::{self, FileKind};
+use crate::files::{self, FileKind, shell_word};
 use crate::scenario::migration::schema_help;
 use crate::scenario::reader::{
     Catalogue, Keys, Param, TableReader, explore, json_schema, read_document,
@@ -207,10 +207,15 @@ impl Study {
 
     /// Returns `studies/<name>`, below the current folder.
     pub fn default_directory(&self) -> PathBuf {
-        let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' };
-        let name: String = self.name.chars().map(keep).collect();
-        Path::new("studies").join(name.trim_start_matches('.'))
+        default_directory(&self.name)
     }
+}
+
+/// Returns the default directory of a study by its name; other characters than `._-`, letters and digits are hyphens.
+pub fn default_directory(name: &str) -> PathBuf {
+    let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let name: String = name.chars().map(keep).collect();
+    Path::new("studies").join(name.trim_start_matches('.'))
 }
 
 /// Rejects a scenario with one clear error, instead of an unknown key for each of its keys.
@@ -219,6 +224,7 @@ fn refuse_scenario(table: &mut TableReader<'_>, shown: &str) {
     let found = ["method", "federation", "data", "tasks"].into_iter().find(|key| table.given(key));
     let is_study = ["base", "axes", "cell"].into_iter().any(|key| table.given(key));
     if let Some(key) = found.filter(|_| !is_study) {
+        let shown = shell_word(shown);
         let help = format!("run it with `fedcast run {shown}`, or name it as `base` in a study");
         table.reject(key, "this is a scenario, not a study", "belongs in a scenario", &help);
     }

@@ -71,10 +71,12 @@ pub use dictionary::files;
 pub use directory::{CellFailure, CellState, STUDY_FILE, StudyDirectory};
 pub use error::StudyError;
 pub use execute::{ProcessPool, StopReason, StudyEvent};
-pub use file::{Extra, SCHEMA, Study};
+pub use file::{Extra, SCHEMA, Study, default_directory};
 pub use outlook::{PlannedCell, StudyForecast};
 pub use pace::Pace;
-pub use prepare::{Invalid, PreparedCell, first_errors, merge_findings, notes, overrides, prepare};
+pub use prepare::{
+    Invalid, PreparedCell, SetClash, first_errors, merge_findings, notes, overrides, prepare,
+};
 pub use progress::StudyProgress;
 pub use queue::Queue;
 pub(crate) use report_section::shown_arm;

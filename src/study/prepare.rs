@@ -1,6 +1,8 @@
 //! Scenarios of all cells, read before anything runs.
 
-use super::{Cell, Study, StudyDirectory, StudyError};
+use thiserror::Error;
+
+use super::{Cell, Study, StudyDirectory};
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
 use crate::scenario::{Changes, Override, Scenario, ScenarioError, Written};
@@ -53,39 +55,54 @@ pub fn prepare(
 ///
 /// # Errors
 /// Fails if an override sets a key of an axis or a seed, so that labels of cells would be wrong.
-pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, StudyError> {
+pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, SetClash> {
     for text in texts {
         let key = text.split('=').next().unwrap_or_default().trim();
         // The value of the key does not matter for the check.
         let changes = Changes::at(key, &Written::from(toml::Value::Boolean(true)));
         let over = |before: &Changes| changes.as_ref().and_then(|changes| changes.clash(before));
+        let refused = |why: String, help: &str| {
+            Err(SetClash { message: format!("--set {text}: {why}"), help: help.to_owned() })
+        };
         for axis in &study.axes {
             if let Some(key) = axis.arms.iter().find_map(|arm| over(&arm.changes)) {
-                return Err(StudyError::Selection(format!(
-                    "--set {text}: the axis `{0}` sets `{key}`\n  help: choose some of its arms with --only {0}=...",
-                    axis.name
-                )));
+                let name = &axis.name;
+                let help =
+                    format!("change the axis, or run some of its arms with --only {name}=...");
+                return refused(format!("the axis `{name}` sets `{key}`"), &help);
             }
         }
         if let Some((label, key)) =
             study.extras.iter().find_map(|extra| Some((&extra.label, over(&extra.set)?)))
         {
-            return Err(StudyError::Selection(format!(
-                "--set {text}: the extra cell `{label}` sets `{key}`\n  help: change it in the file"
-            )));
+            let why = format!("the extra cell `{label}` sets `{key}`");
+            return refused(why, "change it in the file");
         }
         if let Some(key) = study.settings.iter().find_map(|entry| over(&entry.set)) {
-            return Err(StudyError::Selection(format!(
-                "--set {text}: a [[cell]] sets `{key}`\n  help: change it in the file"
-            )));
+            return refused(format!("a [[cell]] sets `{key}`"), "change it in the file");
         }
         if key == "seed" || key.starts_with("seed.") {
-            return Err(StudyError::Selection(format!(
-                "--set {text}: `replicates` or `seeds` of the study set its seeds\n  help: change them in the file"
-            )));
+            let why = "a study sets the seeds of its runs".to_owned();
+            return refused(why, "write `replicates` or `seeds` in its file");
         }
     }
     Ok(texts.iter().map(Override::new).collect())
+}
+
+/// Change by `--set` of a key that the study itself sets.
+#[derive(Clone, Debug, Error)]
+#[error("{message}\n  help: {help}")]
+pub struct SetClash {
+    message: String,
+    help: String,
+}
+
+impl SetClash {
+    /// Returns the error as one of the study's file.
+    pub fn diagnostic(self) -> Diagnostic {
+        let SetClash { message, help } = self;
+        Diagnostic { message, place: None, label: String::new(), help: Some(help) }
+    }
 }
 
 /// Returns the errors of all cells, each once, as [`merge_findings`] does.

@@ -52,36 +52,43 @@ impl Replicate {
         let run = Param::required("run", vec![1, 2, 3], "seeds of the run");
         let run: Vec<u64> = table.get(&run);
         let partition = "seeds of the partition; by default those of the run";
-        let partition = table.get(&Param::new("partition", run.clone(), partition));
+        let given_partition: Option<Vec<u64>> =
+            table.optional(&Param::unset("partition", partition));
         let class_order = "seeds of the class order; by default those of the partition";
-        let class_order = table.get(&Param::new("class_order", partition.clone(), class_order));
-        let n = run.len();
-        if n == 0 {
-            table.reject(
-                "run",
-                "there must be at least one seed",
-                "empty",
-                "write `run = [1, 2, 3]`",
-            );
+        let given_order: Option<Vec<u64>> =
+            table.optional(&Param::unset("class_order", class_order));
+        let lists = [
+            ("run", Some(&run)),
+            ("partition", given_partition.as_ref()),
+            ("class_order", given_order.as_ref()),
+        ];
+        let lists: Vec<(&str, &Vec<u64>)> =
+            lists.into_iter().filter_map(|(name, seeds)| Some((name, seeds?))).collect();
+        for (name, _) in lists.iter().filter(|(_, seeds)| seeds.is_empty()) {
+            let help = format!("write `{name} = [1, 2, 3]`");
+            table.reject(name, "there must be at least one seed", "empty", &help);
         }
-        for (name, seeds) in [("partition", &partition), ("class_order", &class_order)] {
-            if seeds.len() != n && seeds.len() != 1 {
-                let message = format!("`seeds.{name}` has {} seeds and `run` has {n}", seeds.len());
-                table.reject(
-                    name,
-                    &message,
-                    "another number",
-                    "write the same number of seeds, or one for all runs",
-                );
+        let n = lists.iter().map(|(_, seeds)| seeds.len()).max().unwrap_or(0);
+        let longest = lists.iter().find(|(_, seeds)| seeds.len() == n).map_or("run", |list| list.0);
+        for (name, seeds) in &lists {
+            if seeds.len() > 1 && seeds.len() != n {
+                let count = seeds.len();
+                let message = format!("`seeds.{name}` has {count} seeds and `{longest}` has {n}");
+                let help = "write the same number of seeds, or one for all runs";
+                table.reject(name, &message, "another number", help);
             }
         }
-        let distinct = (0..n).all(|index| !run[..index].contains(&run[index]));
-        let at = |seeds: &[u64], index: usize| seeds.get(index).or(seeds.first()).copied();
+        let partition = given_partition.as_ref().unwrap_or(&run);
+        let class_order = given_order.as_ref().unwrap_or(partition);
+        let at = |seeds: &[u64], index: usize| {
+            seeds.get(index).or(seeds.first()).copied().unwrap_or_default()
+        };
+        let distinct = (0..n).all(|index| (0..index).all(|one| at(&run, one) != at(&run, index)));
         let replicate = |index: usize| Replicate {
-            label: if distinct { run[index] } else { index as u64 + 1 },
-            run: run[index],
-            partition: at(&partition, index).unwrap_or(run[index]),
-            class_order: at(&class_order, index).unwrap_or(run[index]),
+            label: if distinct { at(&run, index) } else { index as u64 + 1 },
+            run: at(&run, index),
+            partition: at(partition, index),
+            class_order: at(class_order, index),
         };
         let replicates: Vec<Replicate> = (0..n).map(replicate).collect();
         let same = |one: &Replicate, other: &Replicate| {
@@ -117,15 +124,30 @@ mod tests {
         assert_eq!(read("seeds = { run = [5, 7] }").unwrap(), [[5, 5, 5, 5], [7, 7, 7, 7]]);
         let text = "seeds = { run = [5, 5], partition = [8, 9] }";
         assert_eq!(read(text).unwrap(), [[1, 5, 8, 8], [2, 5, 9, 9]]);
+        let text = "seeds = { run = [3], partition = [5, 6], class_order = [1] }";
+        assert_eq!(read(text).unwrap(), [[1, 3, 5, 1], [2, 3, 6, 1]], "one seed holds for all");
+        let text = "seeds = { run = [3], partition = [5], class_order = [1, 2] }";
+        assert_eq!(read(text).unwrap(), [[1, 3, 5, 1], [2, 3, 5, 2]]);
+    }
+
+    #[test]
+    fn lists_of_other_lengths_are_refused_once() {
+        let error = read("seeds = { run = [1, 2], partition = [5, 6, 7] }").unwrap_err();
+        assert!(error.contains("`seeds.run` has 2 seeds and `partition` has 3"), "{error}");
+        assert!(!error.contains("class_order"), "{error}");
     }
 
     #[test]
     fn seeds_that_do_not_match_are_refused() {
         for (text, hint) in [
             ("replicates = 2\nseeds = { run = [1] }", "exclude each other"),
-            ("seeds = { run = [1, 2, 3], partition = [1, 2] }", "has 2 seeds and `run` has 3"),
+            (
+                "seeds = { run = [1, 2, 3], partition = [1, 2] }",
+                "`seeds.partition` has 2 seeds and `run` has 3",
+            ),
             ("seeds = { run = [1, 1] }", "have the same seeds"),
             ("seeds = { run = [] }", "at least one seed"),
+            ("seeds = { run = [1], class_order = [] }", "write `class_order = [1, 2, 3]`"),
             ("replicates = 0", "at least 1"),
         ] {
             let error = read(text).unwrap_err();

@@ -231,6 +231,11 @@ fn published_numbers_change_nothing_and_have_words_that_are_known() {
     let changed = child(expected, &["federation.rounds=1", "expected.faa=80"]);
     assert_eq!(changed.expected.overrides, ["federation.rounds=1"]);
     assert_eq!(changed.expected.numbers.get(&ExpectedMetric::Faa), Some(&80.0));
+    // What a file says anyway, its own or its base, is no change, and neither is what is taken back.
+    let same = child(expected, &["tasks.count=5", "method.tau=0.3", "method.tau=0.2"]);
+    assert_eq!(same.expected.overrides, Vec::<String>::new());
+    let other = child(expected, &["tasks.count=5", "method.tau=0.3"]);
+    assert_eq!(other.expected.overrides, ["method.tau=0.3"]);
 
     let file = |number: &str| format!("extends = \"base/base.toml\"\n[expected]\n{number}\n");
     let message = refusal(BASE, &file("fa = 82.25"), &[]);

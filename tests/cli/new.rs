@@ -22,6 +22,39 @@ fn what_is_written_is_commented_checks_and_runs() {
     assert!(ran.out.contains("sampled     2 of 3 clients in a round"), "{}", ran.out);
 }
 
+/// Errors name the option that was given, not a key of a file that is not there.
+#[test]
+fn options_out_of_range_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (option, value) in [
+        ("--beta", "nan"),
+        ("--beta", "0"),
+        ("--beta", "inf"),
+        ("--cohort-size", "0"),
+        ("--tasks", "0"),
+    ] {
+        let output = run_fedcast(folder.path(), &["new", "y.toml", option, value]);
+        assert_eq!(output.code, 2, "{option} {value}: {}", output.err);
+        assert!(output.err.contains(option) && !output.err.contains("y.toml:"), "{}", output.err);
+        assert!(!folder.path().join("y.toml").exists());
+    }
+}
+
+/// Commands can be pasted, and the study's directory is the one that `fedcast study` makes.
+#[test]
+fn advised_commands_are_words_of_a_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = ["new", "s p.toml", "--clients", "2", "--rounds", "1", "--study", "fedavg,hgp"];
+    let output = run_fedcast(folder.path(), &new);
+    assert_eq!(output.code, 0, "{}", output.err);
+    for command in ["fedcast study 's p.study.toml' --plan\n", "fedcast report studies/s-p\n"] {
+        assert!(output.out.contains(command), "{}", output.out);
+    }
+    assert!(read(folder.path().join("s p.study.toml")).contains("`fedcast report studies/s-p`"));
+    let output = run_fedcast(folder.path(), &["new", "k 2.toml"]);
+    assert!(output.out.contains("fedcast run 'k 2.toml'\n"), "{}", output.out);
+}
+
 #[test]
 fn a_file_is_kept_unless_forced_and_slips_write_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -184,7 +184,8 @@ fn removing_asks_and_leaves_foreign_files() {
     assert_eq!(runs(at, &["rm", "a", "nowhere", "--yes"]).code, 2);
     assert_eq!(list(at, &["."]).len(), 2);
 
-    let output = runs(at, &["rm", "a", "b", "--yes"]);
+    // One is named twice, in two ways.
+    let output = runs(at, &["rm", "a", "b", "./a", "b/", "--yes"]);
     assert_eq!(output.code, 0, "{}", output.err);
     assert!(
         output.out.contains("removed b; files that do not belong to a run are kept"),

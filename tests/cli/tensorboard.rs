@@ -141,8 +141,41 @@ fn scalars_are_the_numbers_of_the_tables() {
     // After the first task there is nothing to forget.
     let [(2, last)] = of("task/forgetting_from_best")[..] else { panic!("one value") };
     assert!((f64::from(last) - (matrix[0] - matrix[1]).max(0.0)).abs() < 1e-6, "{last}");
-    let walls: Vec<f64> = all.iter().map(|(_, _, wall, _)| *wall).collect();
-    assert!(walls.is_sorted() && walls[0] > 0.0, "virtual seconds");
+    for tag in ["round/aggregated", "task/virtual_s"] {
+        let own = all.iter().filter(|(name, ..)| name == tag);
+        let walls: Vec<f64> = own.map(|(_, _, wall, _)| *wall).collect();
+        assert!(walls.is_sorted() && walls[0] > 0.0, "virtual seconds of {tag}: {walls:?}");
+    }
+}
+
+#[test]
+fn late_frames_count_for_their_own_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let late = [
+        "--set",
+        "federation.rounds=3",
+        "--set",
+        "round={policy=\"quorum\",quorum=0.5}",
+        "--set",
+        "record.evaluate=\"task\"",
+    ];
+    let output = tiny_run(folder.path(), &[BOTH, &late].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    let run = folder.path().join("run");
+    let rounds = run.join("rounds.csv");
+    assert!(column(&rounds, "late").iter().sum::<f64>() > 0.0, "{}", read(&rounds));
+    let all = scalars(&fs::read(run.join("tensorboard/events.out.tfevents.0.fedcast")).unwrap());
+    let of = |tag: &str| -> Vec<f32> {
+        all.iter().filter(|(name, ..)| name == tag).map(|(.., value)| *value).collect()
+    };
+    for name in ["bytes_up", "bytes_down", "loss", "failed"] {
+        let column: Vec<f32> = column(&rounds, name).iter().map(|value| *value as f32).collect();
+        assert_eq!(of(&format!("round/{name}")), column, "{name}");
+    }
+    let up: f64 = column(&rounds, "bytes_up").iter().sum();
+    assert_eq!(of("total/bytes_up").last(), Some(&(up as f32)));
+    // Evaluated after tasks only: a point for the last round of each task, as in the table.
+    assert_eq!(of("round/accuracy_seen").len(), 2);
 }
 
 #[test]

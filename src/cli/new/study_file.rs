@@ -2,6 +2,9 @@
 
 use toml::{Table, Value};
 
+use crate::files::shell_word;
+use crate::study::default_directory;
+
 /// Change of a scenario: dotted path and value.
 pub(super) type KeyChange = (String, Value);
 
@@ -41,6 +44,7 @@ pub(super) fn text(
     let baseline =
         arms.first().map_or_else(String::new, |(label, _)| Value::from(label.as_str()).to_string());
     let lines: String = arms.iter().map(arm).collect();
+    let directory = shell_word(default_directory(name));
     format!(
         "# Made by `fedcast new`. Every key: `fedcast keys study`. Costs, without running: `fedcast study FILE --plan`.\n\
          schema = 2\n\
@@ -59,7 +63,7 @@ pub(super) fn text(
          [compare]\n\
          baseline = {{ method = {baseline} }}    # differences from it are paired by seeds\n\
          metrics = [\"faa\", \"forgetting_from_best\", \"bytes_down\", \"bytes_up\"]    # columns of the tables\n\n\
-         # [report]               # `fedcast report studies/{name}`\n\
+         # [report]               # `fedcast report {directory}`\n\
          # plots = [\"faa\", \"accuracy_by_task\", \"pareto:bytes_up:faa\"]\n\
          # names = {{ {} = \"Ours\" }}    # in print: table.tex, figures and legends\n",
         arms.last().map_or_else(String::new, |(label, _)| quoted(label)),

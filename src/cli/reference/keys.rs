@@ -45,7 +45,7 @@ pub fn execute(args: &KeysArgs, methods: &Registry) -> Result<Exit, CliError> {
     }
     let text = match args.section {
         None => listed(&keys),
-        Some(_) => keys.iter().map(explained).collect::<String>(),
+        Some(_) => by_key(&keys).iter().map(|types| explained(types)).collect::<String>(),
     };
     let of_study = args.section.as_deref() == Some(STUDY);
     let text = if of_study { format!("{text}{FREE_KEYS}") } else { text };
@@ -64,6 +64,7 @@ const FREE_KEYS: &str = "
 [axes.NAME]   arms of an axis: ARM = { KEY = VALUE, ... } with keys of scenarios, or key = \"KEY\" and values = [...]
 [[exclude]]   arms of cells that do not exist: AXIS = \"ARM\", ...
 [[cell]]      arms of the cells that it is about, as in [[exclude]], with the keys above
+[compare.baseline]   arms that the others are compared with: AXIS = \"ARM\", ...; or the label of an extra cell
 [report.names]   names of arms in print: ARM = \"NAME\", ...
 ";
 
@@ -97,12 +98,21 @@ fn asked(section: Option<&str>, methods: &Registry) -> Result<Vec<KnownKey>, Cli
         return Ok(found);
     }
     let word = path.rsplit('.').next().unwrap_or_default();
-    let help =
-        renamed_key(path, None).unwrap_or_else(|| match &places(word, &catalogue, methods)[..] {
-            [] => "`fedcast keys` lists all of them".to_owned(),
-            places => format!("did you mean {}?", places.join(" or ")),
-        });
+    let sibling = similar_sibling(path, &catalogue);
+    let found = || sibling.map_or_else(|| places(word, &catalogue, methods), |key| vec![key]);
+    let help = renamed_key(path, None).unwrap_or_else(|| match &found()[..] {
+        [] => "`fedcast keys` lists all of them".to_owned(),
+        places => format!("did you mean {}?", places.join(" or ")),
+    });
     Err(CliError::Usage(format!("unknown key or section `{section}`\n  help: {help}")))
+}
+
+/// Returns the key with a similar name in the table of a path such as `client.optimizer.lrr`.
+fn similar_sibling(path: &str, catalogue: &Catalogue) -> Option<String> {
+    let (table, word) = path.rsplit_once('.')?;
+    let keys = catalogue.keys.iter().filter_map(|key| key.doc.key.rsplit_once('.'));
+    let siblings = keys.filter(|(other, _)| *other == table).map(|(_, name)| name);
+    Some(format!("{table}.{}", nearest(word, siblings)?))
 }
 
 /// Returns the places where a word is a key, a table or the name of a method.
@@ -170,7 +180,8 @@ fn listed(keys: &[KnownKey]) -> String {
             None => "at the top\n".to_owned(),
         });
         let mut table = TextTable::new(["key", "default", "meaning"]).left(3).within(WIDTH);
-        for key in group {
+        for types in by_key(group) {
+            let key = types[0];
             table.row([key.doc.key.clone(), shortened(default(key)), key.doc.doc.to_owned()]);
         }
         text.push_str(&table.render());
@@ -207,16 +218,37 @@ fn default(key: &KnownKey) -> String {
     }
 }
 
-/// Describes a key with its values, conditions and source.
-fn explained(key: &KnownKey) -> String {
+/// Groups the entries of each key that takes values of several types, such as "auto" or a number.
+fn by_key(keys: &[KnownKey]) -> Vec<Vec<&KnownKey>> {
+    let mut groups: Vec<Vec<&KnownKey>> = Vec::new();
+    for key in keys {
+        let same = |group: &&mut Vec<&KnownKey>| {
+            let one = group[0];
+            (&one.doc.key, one.doc.doc, &one.with) == (&key.doc.key, key.doc.doc, &key.with)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(key),
+            None => groups.push(vec![key]),
+        }
+    }
+    groups
+}
+
+/// Describes a key with its values of all types, conditions and source.
+///
+/// The default is of the first type.
+fn explained(types: &[&KnownKey]) -> String {
+    let key = types[0];
     let default = match default(key).as_str() {
         "required" => "required".to_owned(),
         "-" => "optional".to_owned(),
         default => format!("default {default}"),
     };
-    let mut text = format!("{}   ({}; {default})\n", key.doc.key, kind(key));
+    let kinds = types.iter().map(|key| kind(key)).collect::<Vec<_>>().join(", or ");
+    let mut text = format!("{}   ({kinds}; {default})\n", key.doc.key);
     text.push_str(&wrapped(key.doc.doc, 4));
-    for (word, meaning) in key.doc.choices.iter().filter(|(_, meaning)| !meaning.is_empty()) {
+    let choices = types.iter().flat_map(|key| key.doc.choices.iter());
+    for (word, meaning) in choices.filter(|(_, meaning)| !meaning.is_empty()) {
         text.push_str(&wrapped(&format!("{word}: {meaning}"), 6));
     }
     for (other, words) in &key.with {

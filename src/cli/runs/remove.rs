@@ -20,9 +20,14 @@ struct Removal {
 
 /// Removes runs after confirmation; removes none unless all of them can be removed.
 pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
-    let mut runs = Vec::new();
+    let mut runs: Vec<Removal> = Vec::new();
     for path in &args.runs {
         given::run_directory(path)?;
+        // A run may be named twice, and in two ways.
+        let place = |path: &Path| path.canonicalize().ok();
+        if runs.iter().any(|known| place(&known.path) == place(path)) {
+            continue;
+        }
         runs.push(Removal { path: path.clone(), shown: shown(path)? });
     }
     if !args.yes && !confirmed(&runs)? {

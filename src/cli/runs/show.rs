@@ -10,6 +10,7 @@ use crate::cli::failure::CliError;
 use crate::cli::{Exit, OutputFormat, given, print_json, print_text};
 use crate::document::Document;
 use crate::experiment::{Manifest, ScenarioId};
+use crate::files::shell_word;
 use crate::methods::Registry;
 use crate::quantity::Bytes;
 use crate::report::Summary;
@@ -100,7 +101,7 @@ fn render(run: &RunRecord) -> String {
             );
         }
     }
-    let path = run.path.display();
+    let path = shell_word(&run.path);
     match state {
         State::Done => line("verify", format!("fedcast replay {path} --verify")),
         State::Running => {}

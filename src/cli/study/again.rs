@@ -1,6 +1,7 @@
 //! Command line that continues a study with the same options.
 
 use super::StudyArgs;
+use crate::files::shell_word;
 
 /// Returns the command for a shell; with `--retry-failed` if runs failed.
 pub(super) fn command(args: &StudyArgs, failed: bool) -> String {
@@ -21,16 +22,7 @@ pub(super) fn command(args: &StudyArgs, failed: bool) -> String {
     if failed {
         words.push("--retry-failed".to_owned());
     }
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes a word for a shell, if necessary.
-fn quoted(word: &str) -> String {
-    let bare = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
-    match !word.is_empty() && word.chars().all(bare) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
+    words.iter().map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

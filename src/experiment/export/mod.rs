@@ -22,7 +22,7 @@ use super::recompute::recompute;
 use super::resume::{ResumeError, find, same_inputs};
 use super::run_directory::{names, read_manifest};
 use super::run_error::RunError;
-use super::task_ends::{checkpoint_of, ended};
+use super::task_ends::{checkpoint_of, ended, not_ended};
 use crate::exit::{CommandError, Exit};
 use crate::federation::{Digest, Interrupt};
 use crate::methods::Registry;
@@ -34,7 +34,7 @@ use sources::in_models;
 #[derive(Debug, Error)]
 pub enum ExportError {
     /// The run has not ended such a task.
-    #[error("{run} has not ended task {task}; it has ended {ended}")]
+    #[error("{run} {}", not_ended(*task, *ended))]
     NoTask {
         /// Directory of the run.
         run: PathBuf,

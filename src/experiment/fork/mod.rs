@@ -28,7 +28,7 @@ use super::provenance::Provenance;
 use super::resume::{ResumeError, ResumeSearch, Resumed, find, same_inputs};
 use super::run_directory::{RunDirectory, names, read_manifest};
 use super::run_error::RunError;
-use super::task_ends::{End, ended};
+use super::task_ends::{End, ended, not_ended};
 use crate::exit::{CommandError, Exit};
 use crate::federation::{Digest, Interrupt, Setup, Snapshot};
 use crate::files::{self, Disk, FileKind};
@@ -40,7 +40,7 @@ use crate::scenario::Scenario;
 #[derive(Debug, Error)]
 pub enum ForkError {
     /// The run has not ended such a task.
-    #[error("{run} has not ended task {task}; it has ended {ended}")]
+    #[error("{run} {}", not_ended(*task, *ended))]
     NoTask {
         /// Directory of the run.
         run: PathBuf,

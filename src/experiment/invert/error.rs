@@ -5,6 +5,7 @@ use thiserror::Error;
 use crate::exit::{CommandError, Exit};
 use crate::experiment::resume::ResumeError;
 use crate::experiment::run_error::RunError;
+use crate::experiment::task_ends::not_ended;
 
 /// Reason why an upload cannot be inverted.
 #[derive(Debug, Error)]
@@ -27,7 +28,7 @@ pub enum InversionError {
         clients: u32,
     },
     /// Task that has not ended.
-    #[error("the run has not ended task {task}; it has ended {ended}")]
+    #[error("the run {}", not_ended(*task, *ended))]
     NoTask {
         /// Task that was asked for, from 1.
         task: u32,

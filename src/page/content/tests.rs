@@ -190,3 +190,22 @@ fn a_run_of_another_scenario_is_no_run_of_its_cell() {
         content.undone.iter().map(|cell| (cell.status.as_str(), cell.error.as_str())).collect();
     assert_eq!(undone, [("other scenario", "old run")]);
 }
+
+#[test]
+fn cells_with_one_scenario_stay_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_owned();
+    let extra = "[[extra]]\nlabel = \"lone\"\n[compare]\nbaseline = { method = \"hgp\" }\n";
+    let runs = study(&root, &format!("{METHODS}{extra}"), |_| ("hgp".to_owned(), 10));
+    let content =
+        PageContent::gather(std::slice::from_ref(&root), &[], &Registry::builtin()).unwrap();
+    let paths: Vec<&Path> = content.arms.iter().map(|arm| arm.runs[0].path.as_path()).collect();
+    assert_eq!(paths, [&runs[0], &runs[1], &runs[2]]);
+    assert_eq!(content.baselines[..2], [None, Some(0)]);
+    assert_eq!(content.left_out, [""; 0]);
+    let labels: Vec<String> = (0..3).map(|arm| content.label(arm)).collect();
+    assert_eq!(labels, ["HGP", "STSA", "lone"]);
+    // Given one by one, they are the same run three times.
+    let content = PageContent::gather(&runs, &[], &Registry::builtin()).unwrap();
+    assert_eq!((content.arms.len(), content.left_out.len()), (1, 2));
+}

@@ -8,7 +8,7 @@ use crate::page::content::PageContent;
 use crate::page::html::{Figure, HtmlTable, Mark, slug, with_spread};
 use crate::page::plot::{Bar, ChartPoint, Label, Look, Panel, PlotAxis, Series, bars, chart};
 use crate::report::words::CONTROL;
-use crate::results::{Arm, Better, Metric, Spread};
+use crate::results::{Arm, Better, Metric, Spread, equal_up_to_rounding};
 use crate::study::Plot;
 
 /// Returns the figures of bytes in both directions and of accuracy over bytes.
@@ -66,6 +66,14 @@ fn by_kind(content: &PageContent, way: &str, title: &str) -> Option<Figure> {
     })
 }
 
+/// Returns true if one value of each metric is no worse than another, and better for at least one of them.
+///
+/// Means of equal values differ in their last bits.
+fn dominates(values: [(&Metric, f64, f64); 2]) -> bool {
+    let is_tied = |(_, one, other): &(&Metric, f64, f64)| equal_up_to_rounding(*one, *other);
+    values.iter().all(|it| is_tied(it) || it.0.prefers(it.1, it.2)) && !values.iter().all(is_tied)
+}
+
 /// Returns one metric over another, with the arms that no other arm beats in both.
 fn pareto(content: &PageContent, x: &Metric, y: &Metric) -> Option<Figure> {
     let spreads = content
@@ -78,10 +86,7 @@ fn pareto(content: &PageContent, x: &Metric, y: &Metric) -> Option<Figure> {
         return None;
     }
     let beats = |one: &(usize, Spread, Spread), other: &(usize, Spread, Spread)| {
-        let no_worse = |metric: &Metric, a: f64, b: f64| a == b || metric.prefers(a, b);
-        no_worse(x, one.1.mean, other.1.mean)
-            && no_worse(y, one.2.mean, other.2.mean)
-            && (one.1.mean, one.2.mean) != (other.1.mean, other.2.mean)
+        dominates([(x, one.1.mean, other.1.mean), (y, one.2.mean, other.2.mean)])
     };
     let judged = x.better() != Better::Neither && y.better() != Better::Neither;
     let best = |one: &&(usize, Spread, Spread)| judged && !spreads.iter().any(|o| beats(o, one));
@@ -147,4 +152,23 @@ fn pareto(content: &PageContent, x: &Metric, y: &Metric) -> Option<Figure> {
         legend,
         numbers,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arm_beats_another_in_no_metric_by_its_last_bit() {
+        let (bytes, faa) = (Metric::parse("bytes_up").unwrap(), Metric::parse("faa").unwrap());
+        let beats = |one: (f64, f64), other: (f64, f64)| {
+            dominates([(&bytes, one.0, other.0), (&faa, one.1, other.1)])
+        };
+        let third = 0.1 + 0.2;
+        assert!(third > 0.3, "one is larger by its last bit");
+        assert!(!beats((5.0, third), (5.0, 0.3)) && !beats((5.0, 0.3), (5.0, third)));
+        assert!(beats((4.0, 0.3), (5.0, third)), "as good, for fewer bytes");
+        assert!(beats((5.0, 0.4), (5.0, 0.3)) && !beats((5.0, 0.3), (5.0, 0.4)));
+        assert!(!beats((6.0, 0.4), (5.0, 0.3)), "better for more bytes");
+    }
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::experiment::names;
+use crate::files::shell_word;
 use crate::page::PageSection;
 use crate::page::content::PageContent;
 use crate::page::html::HtmlTable;
@@ -58,20 +59,11 @@ fn commands(content: &PageContent) -> Markup {
 
 fn run_again(run: &RunRecord) -> String {
     let scenario = run.path.join(names::SCENARIO);
-    format!("fedcast run {} -o again", quoted(&scenario.display().to_string()))
+    format!("fedcast run {} -o again", shell_word(scenario))
 }
 
 fn verify(run: &RunRecord) -> String {
-    format!("fedcast replay {} --verify", quoted(&run.path.display().to_string()))
-}
-
-/// Quotes text for a shell.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=,+".contains(c);
-    match path.chars().all(plain) {
-        true => path.to_owned(),
-        false => format!("'{}'", path.replace('\'', "'\\''")),
-    }
+    format!("fedcast replay {} --verify", shell_word(&run.path))
 }
 
 fn table(runs: &[&RunRecord]) -> HtmlTable {
@@ -83,15 +75,4 @@ fn table(runs: &[&RunRecord]) -> HtmlTable {
     }
     table.words = 4;
     table
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn a_shell_takes_every_path_as_one_word() {
-        assert_eq!(quoted("runs/a=1,b-2"), "runs/a=1,b-2");
-        assert_eq!(quoted("my runs/it's"), "'my runs/it'\\''s'");
-    }
 }

@@ -12,6 +12,7 @@ mod matrix;
 mod participation;
 mod partition;
 mod phases;
+mod round_rows;
 mod rounds;
 #[cfg(test)]
 mod tests;
@@ -27,9 +28,8 @@ pub use matrix::MatrixTable;
 pub use participation::ParticipationTable;
 pub use partition::{copy_tables, write_partition};
 pub(super) use phases::Phases;
-pub(super) use rounds::RoundRow;
+pub(super) use round_rows::{RoundRow, RoundRows, loss, micro_accuracy};
 pub use rounds::RoundsTable;
-pub(super) use rounds::{loss, micro_accuracy};
 
 use super::column::Columns;
 use super::dictionary::RunFile;
@@ -122,7 +122,8 @@ impl TableFiles {
         disk.create_folder(folder).map_err(at(""))?;
         let open = |name: &str| disk.create(&folder.join(name)).map_err(at(name));
         let tensorboard = record.tensorboard.then(|| -> Box<dyn EventSink> {
-            Box::new(Tensorboard::new(disk.clone(), folder.join(names::TENSORBOARD)))
+            let folder = folder.join(names::TENSORBOARD);
+            Box::new(Tensorboard::new(disk.clone(), folder, closing))
         });
         let mut tables: Vec<Box<dyn EventSink>> = vec![
             Box::new(

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::phases::Phases;
-use super::rounds::loss;
+use super::round_rows::loss;
 use crate::federation::{Direction, Entry, Event, EventSink, FrameOutcome, SinkError};
 use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};

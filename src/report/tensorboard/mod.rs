@@ -1,7 +1,9 @@
 //! `tensorboard/events.out.tfevents.…`: scalars of a run for TensorBoard, from the journal's entries.
 //!
 //! Scalars of rounds (`round/…`, `total/…`) have the round as their step, those of tasks (`task/…`) the task, both
-//! from 1. The field for wall time holds virtual time in seconds, so that a replay writes the same file.
+//! from 1. Those of a round are the numbers of its row in `rounds.csv`, written once the row is final; totals add rows
+//! up. The field for wall time holds the virtual time in seconds at which the round closed or the task was evaluated,
+//! so that a replay writes the same file.
 
 mod record;
 
@@ -9,9 +11,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::accuracy::TaskScores;
-use super::tables::{loss, micro_accuracy};
-use super::words::Traffic;
-use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
+use super::tables::{RoundRow, RoundRows};
+use crate::federation::{ClosingPolicy, Entry, EvaluationPoint, Event, EventSink, SinkError};
 use crate::files::{Disk, DiskFile};
 use record::{Scalar, scalars, version};
 
@@ -19,25 +20,32 @@ use record::{Scalar, scalars, version};
 pub(super) const FILE: &str = "events.out.tfevents.0.fedcast";
 
 /// Writes the file, which begins with its first scalar.
-pub struct Tensorboard<W = DiskFile> {
-    target: EventFile<W>,
-    all: Traffic,
-    round: Traffic,
-    losses: Vec<f64>,
-    failed: u32,
+pub struct Tensorboard {
+    target: EventFile,
+    rows: RoundRows,
+    total_down: u64,
+    total_up: u64,
     scores: TaskScores,
 }
 
-enum EventFile<W> {
+enum EventFile {
     /// Folder in which the file is not created yet.
     Folder(Disk, PathBuf),
-    Open(W),
+    Open(DiskFile),
 }
 
 impl Tensorboard {
     /// Writes into this folder, which is created with the first scalar.
-    pub fn new(disk: Disk, folder: PathBuf) -> Tensorboard {
-        Tensorboard::into_target(EventFile::Folder(disk, folder))
+    ///
+    /// Rounds close by the given rule.
+    pub fn new(disk: Disk, folder: PathBuf, closing: ClosingPolicy) -> Tensorboard {
+        Tensorboard {
+            target: EventFile::Folder(disk, folder),
+            rows: RoundRows::new(closing),
+            total_down: 0,
+            total_up: 0,
+            scores: TaskScores::default(),
+        }
     }
 
     fn open(&mut self) -> io::Result<&mut DiskFile> {
@@ -54,66 +62,39 @@ impl Tensorboard {
     }
 }
 
-impl<W> Tensorboard<W> {
-    fn into_target(target: EventFile<W>) -> Tensorboard<W> {
-        Tensorboard {
-            target,
-            all: Traffic::default(),
-            round: Traffic::default(),
-            losses: Vec::new(),
-            failed: 0,
-            scores: TaskScores::default(),
+/// Scalars of one step.
+struct Point {
+    virtual_s: f64,
+    step: u64,
+    values: Vec<Scalar>,
+}
+
+impl Tensorboard {
+    fn write(&mut self, point: &Point) -> io::Result<()> {
+        match point.values.is_empty() {
+            true => Ok(()),
+            false => self.open()?.write_all(&scalars(point.virtual_s, point.step, &point.values)),
         }
     }
 
-    /// Returns the scalars of an entry with their step.
-    fn take(&mut self, entry: &Entry) -> Result<Option<(i64, Vec<Scalar>)>, SinkError> {
-        match &entry.event {
-            Event::RoundOpened { .. } => {
-                self.round = Traffic::default();
-                self.losses.clear();
-                self.failed = 0;
-            }
-            Event::FrameCharged { .. } => {
-                self.all.take(&entry.event)?;
-                self.round.take(&entry.event)?;
-            }
-            Event::ClientTrained { .. } => self.losses.extend(loss(entry)),
-            Event::ClientFailed { .. } => self.failed += 1,
-            Event::RoundClosed { round, aggregated, .. } => {
-                let scalars = self.of_round(entry.at.as_seconds(), *aggregated);
-                return Ok(Some((i64::from(round.0) + 1, scalars)));
-            }
-            Event::Evaluated { round, point: EvaluationPoint::Round, .. } => {
-                let accuracy = entry.numbers.as_ref().and_then(micro_accuracy);
-                let scalar = accuracy.map(|share| scalar("round/accuracy_seen", share));
-                return Ok(Some((i64::from(round.0) + 1, scalar.into_iter().collect())));
-            }
-            Event::Evaluated { task, point: EvaluationPoint::Task, .. } => {
-                if let Some(numbers) = &entry.numbers {
-                    self.scores.push(&numbers.tasks)?;
-                }
-                return Ok(Some((i64::from(task.0) + 1, self.of_task(entry.at.as_seconds()))));
-            }
-            _ => {}
-        }
-        Ok(None)
-    }
-
-    fn of_round(&self, virtual_s: f64, aggregated: u32) -> Vec<Scalar> {
-        let bytes = |traffic: &Traffic, way| traffic.direction(way).bytes.0 as f64;
-        let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
-        let loss = (!self.losses.is_empty()).then(|| scalar("round/loss", mean));
+    /// Returns the scalars of a final row of `rounds.csv`, with the totals up to its round.
+    fn of_round(&mut self, row: &RoundRow) -> Point {
+        self.total_down += row.bytes_down;
+        self.total_up += row.bytes_up;
+        let virtual_s = row.closed_s.unwrap_or(row.opened_s).0;
+        let optional = [("round/loss", row.loss), ("round/accuracy_seen", row.accuracy_seen)];
+        let known = optional.into_iter().filter_map(|(tag, value)| Some(scalar(tag, value?.0)));
         let counts = [
-            scalar("round/aggregated", f64::from(aggregated)),
-            scalar("round/failed", f64::from(self.failed)),
-            scalar("round/bytes_down", bytes(&self.round, Direction::Down)),
-            scalar("round/bytes_up", bytes(&self.round, Direction::Up)),
-            scalar("total/bytes_down", bytes(&self.all, Direction::Down)),
-            scalar("total/bytes_up", bytes(&self.all, Direction::Up)),
-            scalar("total/virtual_s", virtual_s),
+            ("round/aggregated", f64::from(row.aggregated)),
+            ("round/failed", f64::from(row.failed)),
+            ("round/bytes_down", row.bytes_down as f64),
+            ("round/bytes_up", row.bytes_up as f64),
+            ("total/bytes_down", self.total_down as f64),
+            ("total/bytes_up", self.total_up as f64),
+            ("total/virtual_s", virtual_s),
         ];
-        loss.into_iter().chain(counts).collect()
+        let values = known.chain(counts.map(|(tag, value)| scalar(tag, value))).collect();
+        Point { virtual_s, step: row.round, values }
     }
 
     fn of_task(&self, virtual_s: f64) -> Vec<Scalar> {
@@ -143,9 +124,17 @@ fn scalar(tag: &str, value: f64) -> Scalar {
 
 impl EventSink for Tensorboard {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        if let Some((step, values)) = self.take(entry)?.filter(|(_, values)| !values.is_empty()) {
-            let frame = scalars(entry.at.as_seconds(), step, &values);
-            self.open()?.write_all(&frame)?;
+        for row in self.rows.take(entry)? {
+            let point = self.of_round(&row);
+            self.write(&point)?;
+        }
+        if let Event::Evaluated { task, point: EvaluationPoint::Task, .. } = &entry.event {
+            if let Some(numbers) = &entry.numbers {
+                self.scores.push(&numbers.tasks)?;
+            }
+            let virtual_s = entry.at.as_seconds();
+            let values = self.of_task(virtual_s);
+            self.write(&Point { virtual_s, step: u64::from(task.0) + 1, values })?;
         }
         Ok(())
     }

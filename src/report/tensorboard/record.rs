@@ -21,7 +21,7 @@ pub(super) fn version() -> Vec<u8> {
 }
 
 /// Returns a frame with scalars of one step.
-pub(super) fn scalars(wall_time: f64, step: i64, values: &[Scalar]) -> Vec<u8> {
+pub(super) fn scalars(wall_time: f64, step: u64, values: &[Scalar]) -> Vec<u8> {
     let mut summary = Vec::new();
     for Scalar { tag, value } in values {
         let mut message = Vec::new();
@@ -33,8 +33,7 @@ pub(super) fn scalars(wall_time: f64, step: i64, values: &[Scalar]) -> Vec<u8> {
     let mut event = Vec::new();
     double(&mut event, 1, wall_time);
     key(&mut event, 2, 0);
-    // Steps are never negative, whose varint would be sign-extended.
-    varint(&mut event, step as u64);
+    varint(&mut event, step);
     bytes(&mut event, 5, &summary);
     frame(&event)
 }

@@ -50,6 +50,14 @@ impl MetricLimit {
                 broken.push(format!("{}: {name} is missing, so it cannot be compared", group.name));
                 continue;
             };
+            if against.missing > 0 {
+                let (missing, all) = (against.missing, against.pairs_of_either());
+                broken.push(format!(
+                    "{}: {name} is missing in {missing} of {all} pairs of runs, but not in A",
+                    group.name
+                ));
+                continue;
+            }
             let least = if self.relative { first.mean.abs() } else { 1.0 };
             let allowed = self.tolerance * least;
             let sign = if self.metric.better() == Better::Higher { -1.0 } else { 1.0 };

@@ -100,8 +100,12 @@ pub struct MetricRow {
 pub struct Against {
     /// Mean difference.
     pub difference: f64,
-    /// Number of pairs with equal seeds; 0 for a difference of means.
+    /// Number of pairs with equal seeds that both have the metric; 0 for a difference of means.
     pub pairs: usize,
+    /// Number of further pairs in which only the first group has the metric, such as an accuracy it reached.
+    pub missing: usize,
+    /// Number of further pairs in which only this group has the metric.
+    pub missing_in_first: usize,
     /// Confidence interval of the mean difference at 95 %.
     pub interval: Option<(f64, f64)>,
     /// Two-sided p value of the paired t test.
@@ -195,22 +199,50 @@ impl MetricRow {
 
 impl Against {
     fn of(metric: &Metric, first: &Arm, other: &Arm) -> Option<Against> {
-        if let Some(Paired { n, mean, interval, p, .. }) = other.against(first, metric) {
-            let sure = interval.is_none_or(|(low, high)| low > 0.0 || high < 0.0);
-            let verdict = match () {
-                () if mean == 0.0 && interval.is_none_or(|interval| interval == (0.0, 0.0)) => {
-                    Verdict::Equal
-                }
-                () if metric.better() == Better::Neither => Verdict::Other,
-                () if !sure => Verdict::Unsure,
-                () if metric.prefers(mean, 0.0) => Verdict::Better,
-                () => Verdict::Worse,
-            };
-            return Some(Against { difference: mean, pairs: n, interval, p, verdict });
+        let pairs = other.pairs(first).into_iter();
+        let figures: Vec<_> =
+            pairs.map(|(one, two)| (one.figure(metric), two.figure(metric))).collect();
+        let missing = figures.iter().filter(|pair| matches!(pair, (None, Some(_)))).count();
+        let missing_in_first =
+            figures.iter().filter(|pair| matches!(pair, (Some(_), None))).count();
+        let both: Vec<_> = figures.into_iter().filter_map(|(one, two)| one.zip(two)).collect();
+        let (difference, pairs, interval, p, verdict) = match Paired::of(&both) {
+            Some(paired) => {
+                let verdict = match Verdict::of(metric, &paired) {
+                    // Pairs that lack the metric are left out of the mean, in favor of the group that lacks it.
+                    Verdict::Better | Verdict::Equal if missing > 0 => Verdict::Unsure,
+                    Verdict::Worse | Verdict::Equal if missing_in_first > 0 => Verdict::Unsure,
+                    verdict => verdict,
+                };
+                (paired.mean, paired.n, paired.interval, paired.p, verdict)
+            }
+            None => {
+                let difference = other.spread(metric)?.mean - first.spread(metric)?.mean;
+                let judged = metric.better() != Better::Neither;
+                let verdict = if judged { Verdict::Unsure } else { Verdict::Other };
+                (difference, 0, None, None, verdict)
+            }
+        };
+        Some(Against { difference, pairs, missing, missing_in_first, interval, p, verdict })
+    }
+
+    /// Returns the number of pairs of equal seeds in which at least one group has the metric.
+    fn pairs_of_either(&self) -> usize {
+        self.pairs + self.missing + self.missing_in_first
+    }
+}
+
+impl Verdict {
+    fn of(metric: &Metric, Paired { mean, interval, .. }: &Paired) -> Verdict {
+        let sure = interval.is_none_or(|(low, high)| low > 0.0 || high < 0.0);
+        match () {
+            () if *mean == 0.0 && interval.is_none_or(|interval| interval == (0.0, 0.0)) => {
+                Verdict::Equal
+            }
+            () if metric.better() == Better::Neither => Verdict::Other,
+            () if !sure => Verdict::Unsure,
+            () if metric.prefers(*mean, 0.0) => Verdict::Better,
+            () => Verdict::Worse,
         }
-        let difference = other.spread(metric)?.mean - first.spread(metric)?.mean;
-        let judged = metric.better() != Better::Neither;
-        let verdict = if judged { Verdict::Unsure } else { Verdict::Other };
-        Some(Against { difference, pairs: 0, interval: None, p: None, verdict })
     }
 }

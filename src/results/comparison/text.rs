@@ -204,7 +204,11 @@ impl Against {
             signed(self.difference),
             self.interval.map_or_else(String::new, interval),
             self.p.map_or_else(String::new, Paired::show_p),
-            if self.pairs == 0 { "means only".to_owned() } else { self.pairs.to_string() },
+            match (self.pairs, self.pairs_of_either()) {
+                (0, _) => "means only".to_owned(),
+                (pairs, all) if pairs < all => format!("{pairs} of {all}"),
+                (pairs, _) => pairs.to_string(),
+            },
             verdict.to_owned(),
         ]
     }

@@ -83,6 +83,21 @@ fn runs_of_equal_seeds_count_once_and_what_is_done_stays() {
     assert!(arms[0].repeats[0].to_string().contains("c is the same run as "));
 }
 
+#[test]
+fn load_clients_are_no_participants_of_metrics() {
+    let root = tempfile::tempdir().unwrap();
+    directory(root.path());
+    let path = root.path().join(names::SUMMARY);
+    let text = fs::read_to_string(&path).unwrap();
+    let load = "{\"load_clients\":{\"frames\":6,\"bytes\":60},";
+    fs::write(path, text.replacen('{', load, 1)).unwrap();
+    let rows = "outcome,participants\naggregated,13\nload_client,2\nlate,5\nload_client,2\n";
+    fs::write(root.path().join(names::PARTICIPATION), rows).unwrap();
+    let run = RunRecord::read(root.path()).unwrap();
+    assert_eq!(figure(&run, "participants"), Some(20.0), "24 less 4");
+    assert_eq!(figure(&run, "silent_participants"), Some(0.1), "18 of 20 were aggregated");
+}
+
 fn figure(run: &RunRecord, name: &str) -> Option<f64> {
     run.figure(&Metric::parse(name).unwrap())
 }

@@ -139,6 +139,9 @@ fn numbers_of_a_cell_are_of_its_arms_and_their_changes() {
     let expected = scenario(&here, label, &[]).expected;
     assert_eq!(expected.source.as_deref(), Some("Table 1"), "of the file that it replaces");
     assert_eq!(expected.deviation[&ExpectedMetric::Faa], 0.8);
+    let sizes = |sizes: &str| published(&here, label, &[&format!("tasks.sizes={sizes}")]).1;
+    assert_eq!(sizes("[5, 5]"), [""; 0], "as the file says anyway");
+    assert_eq!(sizes("[4, 6]"), ["tasks.sizes=[4, 6]"]);
 
     let set = STUDY.replacen("replicates", "set = { client.optimizer.lr = 0.5 }\nreplicates", 1);
     let (_, changes) = published(&study_of(&set), label, &[]);

@@ -11,7 +11,9 @@ use crate::study::{CellState, Study};
 
 pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Table {
     let mut metrics = study.metrics();
-    metrics.extend(by_kind(outcomes));
+    let listed: BTreeSet<String> = metrics.iter().map(|it| it.name().to_owned()).collect();
+    let others = by_kind(outcomes).into_iter();
+    metrics.extend(others.filter(|metric| !listed.contains(metric.name())));
     let mut columns = point_columns(study);
     for seed in ["seed", "seed_run", "seed_partition", "seed_class_order"] {
         columns.push((seed.to_owned(), CellType::Int));

@@ -9,6 +9,7 @@ use crate::experiment::{Machine, names};
 use crate::methods::Registry;
 use crate::results::RunRecord;
 use crate::scenario::ExpectedSection;
+use crate::study::directory::OWN_NAMES;
 use crate::study::{CellFailure, CellState, Outcome};
 
 const STUDY: &str = r#"schema = 2
@@ -344,6 +345,35 @@ fn the_effective_study_gives_the_same_cells() {
         (again.axes, again.extras, again.compare),
         (study.axes, study.extras, study.compare)
     );
+}
+
+#[test]
+fn a_cell_never_has_the_name_of_a_file_of_its_study() {
+    let root = tempfile::tempdir().unwrap();
+    let text = STUDY.replace("label = \"x, all\"", "label = \"Cells.csv\"");
+    let study = Study::from_toml(&text, "a.study.toml", "a", Path::new("/s")).unwrap();
+    let last = study.cells().pop().unwrap();
+    assert_eq!(last.path, Path::new("Cells.csv~/seed-3"));
+    write(&study, &StudyDirectory::new(root.path().to_owned()), &outcomes(&study, root.path()))
+        .unwrap();
+    let entries = fs::read_dir(root.path()).unwrap().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.path().is_file()).map(|entry| entry.file_name());
+    let mut files: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
+    files.sort();
+    let mut own: Vec<&str> = OWN_NAMES.into_iter().filter(|name| *name != "features").collect();
+    own.sort();
+    assert_eq!(files, own);
+}
+
+#[test]
+fn a_kind_of_bytes_among_the_metrics_has_one_column() {
+    let root = tempfile::tempdir().unwrap();
+    let text = STUDY.replace("\"bytes_up\",", "\"bytes_up\", \"bytes_up_head\",");
+    let study = Study::from_toml(&text, "a.study.toml", "a", Path::new("/s")).unwrap();
+    let cells = cells::table(&study, &outcomes(&study, root.path()));
+    let names = cells.columns().iter().map(|(name, _)| name.as_str());
+    let of_kind: Vec<&str> = names.filter(|name| name.ends_with("bytes_up_head")).collect();
+    assert_eq!(of_kind, ["bytes_up_head"]);
 }
 
 /// Later changes replace earlier ones, so that their order counts.

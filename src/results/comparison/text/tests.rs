@@ -71,6 +71,45 @@ fn runs_that_never_reached_an_accuracy_are_named() {
 }
 
 #[test]
+fn pairs_of_which_one_run_never_got_there_are_no_verdict() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    let runs = |name: &str, seen: [&[f64]; 3]| -> Vec<RunRecord> {
+        (1..).zip(seen).map(|(seed, seen)| run(&at(name), [seed; 3], seen)).collect()
+    };
+    // The second never gets there with one seed, and is as fast with the other two.
+    let all = runs("a", [&[0.6], &[0.6], &[0.6]]);
+    let some = runs("b", [&[0.4], &[0.6], &[0.6]]);
+    let limit = MetricLimit::parse("rounds_to:0.5=0").unwrap();
+    let comparison = compared(all.clone(), some.clone());
+    let against = comparison.metrics[0].against[0].unwrap();
+    assert_eq!((against.pairs, against.missing, against.missing_in_first), (2, 1, 0));
+    assert_eq!(against.verdict, Verdict::Unsure);
+    let broken = limit.broken(&comparison);
+    let missing = "other: rounds_to:0.5 is missing in 1 of 3 pairs of runs, but not in A";
+    assert_eq!(broken, [missing]);
+    let lines: Vec<String> = comparison.render().lines().map(words).collect();
+    assert!(lines.iter().any(|line| line.ends_with("2 of 3 unsure")), "{lines:?}");
+
+    let turned = compared(some, all);
+    let against = turned.metrics[0].against[0].unwrap();
+    assert_eq!((against.pairs, against.missing, against.missing_in_first), (2, 0, 1));
+    assert_eq!(against.verdict, Verdict::Unsure);
+    assert_eq!(limit.broken(&turned), [""; 0]);
+
+    // Slower where both get there, and without a missing run of its own.
+    let slow = runs("c", [&[0.4, 0.6], &[0.4, 0.6], &[0.4, 0.6]]);
+    let fast = runs("d", [&[0.6], &[0.6], &[0.6]]);
+    let against = |one: &[RunRecord], other: &[RunRecord]| {
+        compared(one.to_vec(), other.to_vec()).metrics[0].against[0].unwrap().verdict
+    };
+    assert_eq!(against(&fast, &slow), Verdict::Worse);
+    let lucky = runs("e", [&[0.4, 0.4], &[0.6], &[0.6]]);
+    assert_eq!(against(&slow, &lucky), Verdict::Unsure, "faster, but not with every seed");
+    assert_eq!(against(&lucky, &slow), Verdict::Unsure);
+}
+
+#[test]
 fn seeds_are_listed_unless_they_follow_from_that_of_the_run() {
     let root = tempfile::tempdir().unwrap();
     let heads = |one: [u64; 3], other: [u64; 3]| {
