@@ -75,6 +75,9 @@ pub struct NewArgs {
     /// Dirichlet parameter of the partition: 0.1 is very uneven, 100 nearly even [default: 0.5]
     #[arg(long, value_name = "X", value_parser = positive)]
     pub beta: Option<f64>,
+    /// Fewest training samples of a client in a task; 0 where few images are divided among many clients [default: 1]
+    #[arg(long, value_name = "N")]
+    pub min_samples: Option<u32>,
     /// Methods of a study, written next to the scenario as NAME.study.toml; the first is its baseline
     #[arg(long, value_name = "METHODS", value_delimiter = ',')]
     pub study: Vec<String>,
@@ -107,10 +110,11 @@ impl NewArgs {
             rounds,
             cohort_size,
             beta,
+            min_samples,
             ..
         } = self;
         let words = [method, data, architecture].iter().all(|word| word.is_none());
-        let counts = [tasks, clients, rounds, cohort_size].iter().all(|count| count.is_none());
+        let counts = [tasks, clients, rounds, cohort_size, min_samples].iter().all(|count| count.is_none());
         words
             && counts
             && backbone.is_none()
@@ -275,6 +279,7 @@ fn may_divide(
         {
             *advice = format!("`{options}` divides every task (tried)");
         }
+        *advice = advice.replace("partition.min_samples = ", "--min-samples ");
     }
     Err(error)
 }

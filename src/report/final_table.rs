@@ -248,7 +248,7 @@ fn bytes(summary: &Summary) -> String {
     if lost > Bytes(0) {
         let _ = writeln!(
             text,
-            "            less than the rows above by {lost} of lost frames that did not cross a link"
+            "            without {lost} of lost frames that did not cross a link"
         );
     }
     let (raw, payload) = ((down.raw + up.raw).0, (down.payload + up.payload).0);

@@ -155,7 +155,7 @@ fn late_frames_count_for_their_own_round() {
         "--set",
         "federation.rounds=3",
         "--set",
-        "round={policy=\"quorum\",quorum=0.5}",
+        "round={close=\"quorum\",quorum=0.5}",
         "--set",
         "record.evaluate=\"task\"",
     ];

@@ -21,6 +21,7 @@ pub(super) struct ScenarioAnswers {
     pub rounds: u32,
     pub cohort_size: Option<u32>,
     pub beta: f64,
+    pub min_samples: u32,
     /// Additions that the method needs.
     pub needs: Vec<Need>,
 }
@@ -56,6 +57,7 @@ impl Default for ScenarioAnswers {
             rounds: 5,
             cohort_size: None,
             beta: 0.5,
+            min_samples: 1,
             needs: Vec::new(),
         }
     }
@@ -79,13 +81,14 @@ impl ScenarioAnswers {
             rounds: args.rounds.unwrap_or(usual.rounds),
             cohort_size: args.cohort_size,
             beta: args.beta.unwrap_or(usual.beta),
+            min_samples: args.min_samples.unwrap_or(usual.min_samples),
             needs: Vec::new(),
         }
     }
 
     /// Returns the text of a scenario file in `folder`.
     pub fn text(&self, folder: &Path) -> String {
-        let ScenarioAnswers { method, tasks, rounds, beta, .. } = self;
+        let ScenarioAnswers { method, tasks, rounds, beta, min_samples, .. } = self;
         let clients = if self.one_site() { 1 } else { self.clients };
         let tasks = if method == "joint" { 1 } else { *tasks };
         let mut text = format!(
@@ -96,7 +99,7 @@ impl ScenarioAnswers {
         );
         text.push_str(&format!(
             "[partition]\nkind = \"dirichlet\"       # or iid, quantity, natural, ...: `fedcast keys partition`\n\
-             beta = {beta:?}               # smaller is more uneven\nmin_samples = 1          # per client and task\n\n"
+             beta = {beta:?}               # smaller is more uneven\nmin_samples = {min_samples}          # per client and task\n\n"
         ));
         text.push_str(&self.backbone(folder));
         text.push_str(&format!("[method]\nname = \"{method}\"\n{}\n", self.pool(tasks)));
