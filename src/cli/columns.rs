@@ -41,7 +41,7 @@ pub(super) struct ExplainedFiles<'a> {
 /// Prints the columns of all files or of the named ones.
 pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
     let all: Vec<RunFile> = files().into_iter().chain(study::files()).collect();
-    let asked: Vec<RunFile> = match args.files.is_empty() {
+    let files: Vec<RunFile> = match args.files.is_empty() {
         true => all,
         false => {
             let found = args.files.iter().map(|name| find(&all, name));
@@ -49,8 +49,8 @@ pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
         }
     };
     match args.format {
-        OutputFormat::Human => print_text(&dictionary(&asked))?,
-        OutputFormat::Json => print_json(&ExplainedFiles { files: &asked })?,
+        OutputFormat::Human => print_text(&dictionary(&files))?,
+        OutputFormat::Json => print_json(&ExplainedFiles { files: &files })?,
     }
     Ok(Exit::Done)
 }

@@ -102,7 +102,7 @@ fn named(path: &Path, methods: &Registry) -> Result<Vec<(String, Arm)>, CliError
 
 /// Returns the runs at or below a folder, or an error if there are none. Names those of another format on stderr.
 pub(super) fn records(path: &Path, methods: &Registry) -> Result<Vec<RunRecord>, CliError> {
-    given::folder_of_runs(path)?;
+    given::check_folder_of_runs(path)?;
     let FoundRuns { runs, other_formats } = FoundRuns::below(path, methods)?;
     if runs.is_empty() {
         return Err(match other_formats.into_iter().next() {

@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 
 /// Estimates of runs from kept costs; measures missing costs if it has a time budget.
 pub(super) struct Estimator {
-    kept: Option<KeptCosts>,
+    costs_on_disk: Option<KeptCosts>,
     /// Time budget of a trial, which still waits for a client in training. `None` measures nothing.
     budget: Option<Duration>,
     /// Measures again even if costs are kept.
@@ -21,7 +21,7 @@ pub(super) struct Estimator {
 
 impl Estimator {
     pub fn new(budget: Option<Duration>, again: bool) -> Estimator {
-        Estimator { kept: KeptCosts::of_this_user(), budget, again }
+        Estimator { costs_on_disk: KeptCosts::of_this_user(), budget, again }
     }
 
     /// Estimates a planned run. Returns `None` if no costs are kept and none may be measured.
@@ -44,13 +44,14 @@ impl Estimator {
         workers: usize,
     ) -> Result<Option<Costs>, CliError> {
         let key = cost_key(scenario, workers);
-        let known = self.kept.as_ref().and_then(|kept| kept.get(&key)).cloned();
+        let known =
+            self.costs_on_disk.as_ref().and_then(|costs_on_disk| costs_on_disk.get(&key)).cloned();
         let Some(budget) = self.budget.filter(|_| self.again || known.is_none()) else {
             return Ok(known);
         };
         let costs = trial(scenario, methods, u32::try_from(workers).ok(), budget)?;
         // An estimate that cannot be kept is made again.
-        let _ = self.kept.as_mut().map(|kept| kept.keep(&key, &costs));
+        let _ = self.costs_on_disk.as_mut().map(|costs_on_disk| costs_on_disk.keep(&key, &costs));
         Ok(Some(costs))
     }
 }
@@ -65,6 +66,10 @@ pub(super) fn estimate_line(
     // Before the run is planned: most runs have not been estimated.
     let costs = Estimator::new(None, false).costs(scenario, methods, workers).ok()??;
     let plan = plan(&blueprint(scenario, methods).ok()?, Faults::Off).ok()?;
-    let said = Estimate::of(&plan, scenario, &costs, workers).wall_s;
-    Some(format!("estimate    {}, the run took {}\n", WallSeconds(said), WallSeconds(took_s)))
+    let predicted_s = Estimate::of(&plan, scenario, &costs, workers).wall_s;
+    Some(format!(
+        "estimate    {}, the run took {}\n",
+        WallSeconds(predicted_s),
+        WallSeconds(took_s)
+    ))
 }

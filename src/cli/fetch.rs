@@ -173,7 +173,7 @@ fn list(settings: &Settings, format: OutputFormat) -> Result<(), CliError> {
         let entry = |entry: &'static CatalogEntry| KnownDataSet {
             name: entry.name,
             about: entry.what,
-            license: entry.licence,
+            license: entry.license,
             homepage: entry.homepage,
             bytes: size(entry),
             path: here(entry),
@@ -199,7 +199,7 @@ fn list(settings: &Settings, format: OutputFormat) -> Result<(), CliError> {
         let here = if here(entry).is_some() { "here" } else { "" };
         let about = wrapped(entry.what, TEXT_COLUMN);
         text.push_str(&format!("{:<16} {size:>9}  {here:<4}  {}", entry.name, about.trim_start()));
-        text.push_str(&wrapped(&format!("license: {}; {checked}", entry.licence), TEXT_COLUMN));
+        text.push_str(&wrapped(&format!("license: {}; {checked}", entry.license), TEXT_COLUMN));
     }
     text.push_str(&format!(
         "\n1 MB is 10^6 bytes. Data sets are in {}.\nhf:OWNER/REPO fetches weights, hf:datasets/OWNER/NAME data sets of the \

@@ -41,7 +41,7 @@ pub(super) fn is_study(path: &Path) -> bool {
 ///
 /// # Errors
 /// Describes the file and names a path to use instead.
-pub(super) fn folder_of_runs(path: &Path) -> Result<(), CliError> {
+pub(super) fn check_folder_of_runs(path: &Path) -> Result<(), CliError> {
     match path.is_file() {
         true => Err(refusal(path, "a run directory, a study or a folder of runs")),
         false => Ok(()),
@@ -156,6 +156,9 @@ mod tests {
             assert_eq!(Given::at(&at(name)), given, "{name}");
         }
         assert!(run_directory(&run).is_ok() && run_directory(&at("studies")).is_err());
-        assert!(folder_of_runs(&at("studies")).is_ok() && folder_of_runs(&at("a.toml")).is_err());
+        assert!(
+            check_folder_of_runs(&at("studies")).is_ok()
+                && check_folder_of_runs(&at("a.toml")).is_err()
+        );
     }
 }

@@ -114,7 +114,8 @@ impl NewArgs {
             ..
         } = self;
         let words = [method, data, architecture].iter().all(|word| word.is_none());
-        let counts = [tasks, clients, rounds, cohort_size, min_samples].iter().all(|count| count.is_none());
+        let counts =
+            [tasks, clients, rounds, cohort_size, min_samples].iter().all(|count| count.is_none());
         words
             && counts
             && backbone.is_none()
@@ -128,9 +129,9 @@ impl NewArgs {
 pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     let on_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let file = args.file.clone().unwrap_or_else(|| PathBuf::from("scenario.toml"));
-    may_write(&file, args.force)?;
+    check_writable(&file, args.force)?;
     let study = (!args.study.is_empty()).then(|| file.with_extension("study.toml"));
-    study.iter().try_for_each(|study| may_write(study, args.force))?;
+    study.iter().try_for_each(|study| check_writable(study, args.force))?;
     let mut draft = match args.file.is_none() && args.says_nothing() && on_terminal {
         true => questions::ask(methods)?,
         false => ScenarioAnswers::of(args),
@@ -139,8 +140,8 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
         draft.method.clone_from(first);
     }
     methods.find(&draft.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
-    sources::are_usable(&draft.data)?;
-    sources::are_weights_of(&draft)?;
+    sources::check_data(&draft.data)?;
+    sources::check_weights(&draft)?;
     if let (None, Some(weights), NewBackbone::Vit) =
         (&draft.architecture, &draft.weights, draft.backbone)
     {
@@ -151,7 +152,7 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     // A scenario that is known not to run is not written.
     let Fitted { text, loaded } = fitted(&draft, folder, &name, methods)?;
-    may_divide(&draft, &loaded.scenario, folder, methods)?;
+    check_partition(&draft, &loaded.scenario, folder, methods)?;
     let arms = arms(&args.study, &draft, &text, folder, methods)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
@@ -214,7 +215,7 @@ fn arms(
 }
 
 /// Checks that a file may be written: it is no folder, and does not exist or may be replaced.
-fn may_write(file: &Path, force: bool) -> Result<(), CliError> {
+fn check_writable(file: &Path, force: bool) -> Result<(), CliError> {
     let shown = file.display();
     if let Some(GivenFolder { what, .. }) = GivenFolder::at(file, "scenario") {
         let message = format!(
@@ -262,7 +263,7 @@ fn fitted(
 ///
 /// # Errors
 /// Fails if a task has too few samples for its clients.
-fn may_divide(
+fn check_partition(
     draft: &ScenarioAnswers,
     scenario: &Scenario,
     folder: &Path,
@@ -365,7 +366,7 @@ mod tests {
         let with = |clients: u32, beta: f64| {
             let draft = ScenarioAnswers { clients, beta, ..ScenarioAnswers::default() };
             let scenario = file(&draft, &methods).loaded.scenario;
-            may_divide(&draft, &scenario, Path::new("/somewhere"), &methods)
+            check_partition(&draft, &scenario, Path::new("/somewhere"), &methods)
         };
         // Neither alone would do.
         let both = with(150, 0.05).unwrap_err().to_string();

@@ -182,7 +182,7 @@ fn take_up(
             print_status(&format!("{} is complete; nothing is left to compute", path.display()));
             resume::print_results(path, args.format).map(Some)
         }
-        stands => Ok(stands.may_begin(path).map(|()| None)?),
+        stands => Ok(stands.check_can_begin(path).map(|()| None)?),
     }
 }
 

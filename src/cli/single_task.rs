@@ -108,11 +108,11 @@ pub(super) fn into_file(
     let report = |line: &SingleTaskLine| {
         if !quiet {
             let SingleTaskLine { stage, client, accuracy } = line;
-            let said = match accuracy {
+            let accuracy_text = match accuracy {
                 Some(accuracy) => format!("{:.2} %", 100.0 * accuracy),
                 None => "no test images".to_owned(),
             };
-            print_status(&format!("alone: stage {stage}, client {client}: {said}"));
+            print_status(&format!("alone: stage {stage}, client {client}: {accuracy_text}"));
         }
     };
     let lines = single_task_accuracies(scenario, methods, workers, report)?;

@@ -49,10 +49,10 @@ impl Auxiliary {
     ) -> Result<Auxiliary, DataError> {
         Auxiliary::check_shards(split.len(), (parts, server))?;
         let all: Vec<u32> = (0..split.len() as u32).collect();
-        let unlabelled = Split::chosen(split, all.clone(), vec![0; all.len()], classes)?;
+        let unlabeled = Split::chosen(split, all.clone(), vec![0; all.len()], classes)?;
         let mut order = all;
         shuffle(&mut StreamKey::new(seed, Domain::HoldOut).step(ORDER).rng(), &mut order);
-        Ok(Auxiliary { split: Arc::new(unlabelled), order: order.into(), parts, server })
+        Ok(Auxiliary { split: Arc::new(unlabeled), order: order.into(), parts, server })
     }
 
     /// Checks that every shard gets a sample, from `samples` samples in all.

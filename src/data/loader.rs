@@ -5,9 +5,9 @@
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! use std::sync::Arc;
 //! let digits = digits::embedded()?;
-//! let curriculum = Arc::new(TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5))?);
+//! let task_sequence = Arc::new(TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5))?);
 //! let shard: fedcast::data::Shard = (0..40).collect();
-//! let loader = Loader::new(digits.train.clone(), shard, curriculum, Arc::new(Transform::default()));
+//! let loader = Loader::new(digits.train.clone(), shard, task_sequence, Arc::new(Transform::default()));
 //! let key = StreamKey::new(7, Domain::Shuffle).client(3);
 //! let sizes: Vec<usize> = loader
 //!     .epoch(0, 16, key, key.domain(Domain::Augment))

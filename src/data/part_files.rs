@@ -10,7 +10,7 @@ use numbered::{numbered, several, whole};
 use super::DataError;
 use super::folder::entries;
 use super::numpy::NamedArrays;
-use super::saved_folder::{SavedFolder, is_all_meant};
+use super::saved_folder::{SavedFolder, check_whole_part};
 
 /// File forms that a source reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl PartFiles {
 /// # Errors
 /// Returns an error if it belongs to a saved part that selects some of its rows.
 pub(super) fn single(file: &Path) -> Result<PartFiles, DataError> {
-    is_all_meant(file)?;
+    check_whole_part(file)?;
     let note = numbered(file).filter(|(_, count)| *count > 1).map(|(_, count)| {
         format!("{} is one of {count} files, the others are not read", file.display())
     });

@@ -17,7 +17,7 @@ use super::{DataError, Dataset, Split, TestFraction};
 /// One part of a data set.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Its files, in the order of their samples.
+    /// Files of the part, in the order of their samples.
     pub files: Vec<PartFile>,
     /// Samples of all files, concatenated.
     pub samples: Store,

@@ -61,7 +61,7 @@ impl SavedFolder {
         let parts = folder.join(PARTS);
         if parts.is_file() {
             let PartNames { splits: names } = read(&parts)?;
-            names.iter().try_for_each(|name| is_inside(&parts, name))?;
+            names.iter().try_for_each(|name| check_listed_name(&parts, name))?;
             return Ok(Some(SavedFolder::Parts { folder: folder.to_owned(), names }));
         }
         let is_part = folder.join(STATE).is_file() && folder.join("dataset_info.json").is_file();
@@ -126,7 +126,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     }
     let names = data_files.into_iter().map(|file| file.filename);
     let files = names.map(|name| {
-        is_inside(&path, &name)?;
+        check_listed_name(&path, &name)?;
         Ok(folder.join(name))
     });
     let files = files.collect::<Result<Vec<_>, DataError>>()?;
@@ -140,7 +140,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 ///
 /// # Errors
 /// Returns an error if it does, or if the list of the part cannot be read.
-pub(super) fn is_all_meant(file: &Path) -> Result<(), DataError> {
+pub(super) fn check_whole_part(file: &Path) -> Result<(), DataError> {
     let folder = file.parent().unwrap_or(Path::new(""));
     match is_arrow(file) && folder.join(STATE).is_file() {
         true => files_of(folder).map(|_| ()),
@@ -149,7 +149,7 @@ pub(super) fn is_all_meant(file: &Path) -> Result<(), DataError> {
 }
 
 /// Checks that a listed name is a file or folder directly next to the list.
-fn is_inside(list: &Path, name: &str) -> Result<(), DataError> {
+fn check_listed_name(list: &Path, name: &str) -> Result<(), DataError> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(_)), None) => Ok(()),

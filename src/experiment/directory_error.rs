@@ -88,7 +88,7 @@ pub enum DirectoryError {
     OtherFormat {
         /// The directory.
         path: PathBuf,
-        /// Its format.
+        /// Format of the directory.
         found: u32,
         /// Version that wrote it.
         writer: String,

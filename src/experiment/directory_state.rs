@@ -66,7 +66,7 @@ impl DirectoryState {
     ///
     /// # Errors
     /// Returns an error that describes the content, with advice.
-    pub fn may_begin(self, path: &Path) -> Result<(), DirectoryError> {
+    pub fn check_can_begin(self, path: &Path) -> Result<(), DirectoryError> {
         let path = path.to_path_buf();
         Err(match self {
             DirectoryState::Free => return Ok(()),

@@ -16,7 +16,7 @@ pub struct NotInputPlace {
 }
 
 /// Checks that overrides (`data.path=...`) change nothing but the places of inputs.
-pub(super) fn are_input_places(overrides: &[String]) -> Result<(), NotInputPlace> {
+pub(super) fn check_input_places(overrides: &[String]) -> Result<(), NotInputPlace> {
     let key = |change: &String| change.split('=').next().unwrap_or_default().trim().to_owned();
     match overrides.iter().map(key).find(|key| !KEYS.contains(&key.as_str())) {
         Some(key) => Err(NotInputPlace { key }),

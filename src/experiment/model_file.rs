@@ -50,9 +50,9 @@ pub fn encode(
         })
         .collect();
     // One key, because the library writes several in the order of a hash map.
-    let said = serde_json::to_string(metadata).map_err(|error| error.to_string())?;
-    let said = std::iter::once(("fedcast".to_string(), said)).collect();
-    safetensors::serialize(views?, Some(said)).map_err(|error| error.to_string())
+    let metadata_entry = serde_json::to_string(metadata).map_err(|error| error.to_string())?;
+    let metadata_entry = std::iter::once(("fedcast".to_string(), metadata_entry)).collect();
+    safetensors::serialize(views?, Some(metadata_entry)).map_err(|error| error.to_string())
 }
 
 /// Returns every tensor with a unique name, in the order of names.
@@ -137,8 +137,9 @@ mod tests {
             Section::new(Kind::Statistics, vec![gram(1.0)]),
             Section::new(Kind::Statistics, vec![gram(2.0)]),
         ];
-        let said = BTreeMap::from([("task".to_string(), "3".to_string())]);
-        let bytes = encode(&Body::new(vec![], sections), &said, Names::WithKinds).unwrap();
+        let metadata_entry = BTreeMap::from([("task".to_string(), "3".to_string())]);
+        let bytes =
+            encode(&Body::new(vec![], sections), &metadata_entry, Names::WithKinds).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let mut names = file.names();
         names.sort_unstable();
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!((head.shape(), head.dtype()), (&[2, 3][..], FileDtype::F32));
         let second = file.tensor("statistics/2/gram").unwrap();
         assert_eq!(second.data(), [2.0f64.to_le_bytes(), (-0.0f64).to_le_bytes()].concat());
-        assert_eq!(metadata(&bytes).unwrap(), said);
+        assert_eq!(metadata(&bytes).unwrap(), metadata_entry);
         let state = decode(&bytes).unwrap();
         let weight = state.tensor(Kind::Head, "weight").unwrap();
         assert_eq!(weight.shaped(&[2, 3]).unwrap().as_f32().unwrap()[..], [1.5; 6]);

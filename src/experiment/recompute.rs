@@ -15,13 +15,13 @@ pub(super) fn recompute(
     mut setup: Setup,
     from: Option<Intact>,
     task: TaskId,
-    asked: Interrupt,
+    interrupt: Interrupt,
 ) -> Result<Option<Snapshot>, FederationError> {
     setup.recorded = from.map(|intact| Arc::new(intact.recorded));
     (setup.rules.snapshots, setup.rules.models) = (Cadence::Tasks, false);
     setup.rules.answers = false;
     let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
-    let waiting = SnapshotTaker { task, found: Arc::clone(&found), stop: stop.clone(), asked };
+    let waiting = SnapshotTaker { task, found: Arc::clone(&found), stop: stop.clone(), interrupt };
     simulate(setup, Box::new(waiting), Box::new(()), stop)?;
     Ok(found.lock().take())
 }
@@ -32,12 +32,12 @@ struct SnapshotTaker {
     found: Arc<Mutex<Option<Snapshot>>>,
     stop: Interrupt,
     /// Set when the user presses Ctrl-C.
-    asked: Interrupt,
+    interrupt: Interrupt,
 }
 
 impl EventSink for SnapshotTaker {
     fn record(&mut self, _entry: &Entry) -> Result<(), SinkError> {
-        if self.asked.is_requested() {
+        if self.interrupt.is_requested() {
             self.stop.request();
         }
         Ok(())

@@ -14,7 +14,7 @@ use super::checkpoint::{self, CheckpointMark};
 use super::directory_error::DirectoryError;
 use super::execute::{Begin, Run};
 use super::fork::before;
-use super::input_places::{NotInputPlace, are_input_places};
+use super::input_places::{NotInputPlace, check_input_places};
 use super::journal_file::JournalReader;
 use super::machine::{ARITHMETIC, BY_CPU};
 use super::manifest::{Manifest, Source, Status};
@@ -33,7 +33,7 @@ pub enum ResumeError {
     /// Run that is complete.
     #[error("{0} is complete; there is nothing to resume")]
     Complete(PathBuf),
-    /// Its scenario was changed after it began.
+    /// Run whose scenario was changed after it began.
     #[error(
         "{path}/scenario.effective.toml is not the scenario of this run (hash {found}, the manifest \
          says {expected})\n  help: restore the file, or run the changed scenario into another folder"
@@ -148,7 +148,7 @@ pub fn resume_on(
     methods: &Registry,
     options: ResumeOptions,
 ) -> Result<Resumed, ResumeError> {
-    are_input_places(&options.places).map_err(ResumeError::NoPlace)?;
+    check_input_places(&options.places).map_err(ResumeError::NoPlace)?;
     read_manifest(path)?;
     let directory = RunDirectory::reopen_on(disk, path)?;
     let manifest = read_manifest(path)?;

@@ -8,7 +8,7 @@
 //! rounds.jsonl             rounds.csv as flat JSON objects
 //! partition.csv            samples by client and class; from scenario and data
 //! client_tasks.csv         if clients have their own tasks
-//! bias.csv                 if client models are compared before synchronization
+//! bias.csv                 if client models are compared before aggregation
 //! summary.json             the numbers of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
 //! confusion.csv            confusion matrices, with record.confusion; not derived from the journal
@@ -157,13 +157,13 @@ impl RunDirectory {
     ) -> Result<RunDirectory, DirectoryError> {
         // Checked before the lock is taken, too, so that no lock file is written into a foreign folder.
         if !force {
-            inspect_directory(path, hash)?.may_begin(path)?;
+            inspect_directory(path, hash)?.check_can_begin(path)?;
         }
         disk.create_folder(path).map_err(|source| DirectoryError::unmade(path, source))?;
         refuse_links(path)?;
         let lock = take_lock(disk, path)?;
         if !force {
-            inspect_directory(path, hash)?.may_begin(path)?;
+            inspect_directory(path, hash)?.check_can_begin(path)?;
         }
         let directory = RunDirectory { path: path.to_path_buf(), disk: disk.clone(), _lock: lock };
         // Until its manifest is removed, the old run counts as one that can be resumed.

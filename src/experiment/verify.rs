@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::assemble::{assemble_by, load};
 use super::fork::before;
-use super::input_places::{NotInputPlace, are_input_places};
+use super::input_places::{NotInputPlace, check_input_places};
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::{ARITHMETIC, BY_CPU, Machine};
 use super::manifest::Source;
@@ -155,7 +155,7 @@ pub fn verify(
     progress: Option<Box<dyn EventSink>>,
     interrupt: Interrupt,
 ) -> Result<Verified, VerifyError> {
-    are_input_places(&options.places)?;
+    check_input_places(&options.places)?;
     let manifest = read_manifest(path)?;
     let reader = JournalReader::open(&path.join(names::EVENTS))?;
     if let Some(round) = options.from_round {

@@ -244,8 +244,8 @@ impl AggregationTree {
     /// Sends the result once all parts are known and no more are expected.
     fn finish(&self) {
         let mut tree = self.tree();
-        let lifted = tree.late.iter().all(|node| matches!(node, AggregationNode::Known(_)));
-        if tree.root.is_none() || !tree.sealed || !lifted {
+        let all_known = tree.late.iter().all(|node| matches!(node, AggregationNode::Known(_)));
+        if tree.root.is_none() || !tree.sealed || !all_known {
             return;
         }
         let (Some(done), Some(root)) = (tree.done.take(), tree.root.take()) else { return };

@@ -74,7 +74,7 @@ pub(super) fn dry_run_of(
 
 /// A participant of a round that opens.
 pub struct PlannedParticipant<'a> {
-    /// Its round.
+    /// Round that opens.
     pub context: &'a RoundContext,
     /// Client, role, kind and classes of the participant.
     pub participant: &'a Participant,
@@ -197,7 +197,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
             fault,
         };
         let forged = faults.lies(seed, victim).map(|(malice, _)| malice.to_string());
-        let update = ClientUpdate { up: upload, forged, metrics: BTreeMap::new(), kept: 0 };
+        let update = ClientUpdate { up: upload, forged, metrics: BTreeMap::new(), state_bytes: 0 };
         Ok(SuppliedTraining { samples, result: Ok(update) })
     }
 

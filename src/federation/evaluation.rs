@@ -28,7 +28,7 @@ pub struct SampleAnswer {
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub samples: Shard,
-    asked: PredictionTask,
+    prediction_task: PredictionTask,
 }
 
 /// Returns the test samples of all classes seen, or of the client tasks begun, in blocks.
@@ -47,8 +47,8 @@ pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> 
         (Some(_), TaskIdentity::Only) => {
             let of_client_task = |(client_task, client_tasks): (ClientTask, &ClientTasks)| {
                 let view = client_tasks.view(client_task);
-                let asked = |_: &[u32]| PredictionTask::InClientTask(view.rows.clone());
-                cut(simulation, samples_of(simulation, &view.classes), asked)
+                let prediction_task = |_: &[u32]| PredictionTask::InClientTask(view.rows.clone());
+                cut(simulation, samples_of(simulation, &view.classes), prediction_task)
             };
             started_client_tasks(simulation, seen).into_iter().flat_map(of_client_task).collect()
         }
@@ -64,9 +64,10 @@ fn samples_of(simulation: &SimulationContext, classes: &[u32]) -> Vec<u32> {
 fn cut(
     simulation: &SimulationContext,
     samples: Vec<u32>,
-    asked: impl Fn(&[u32]) -> PredictionTask,
+    prediction_task: impl Fn(&[u32]) -> PredictionTask,
 ) -> Vec<Block> {
-    let block = |chunk: &[u32]| Block { samples: chunk.into(), asked: asked(chunk) };
+    let block =
+        |chunk: &[u32]| Block { samples: chunk.into(), prediction_task: prediction_task(chunk) };
     samples.chunks(simulation.evaluation_batch()).map(block).collect()
 }
 
@@ -91,12 +92,12 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
             .map(|sample| simulation.task_sequence.row_of(test.labels()[*sample as usize]))
             .collect()
     };
-    let asked = |chunk: &[u32]| PredictionTask::InClientTasks {
+    let prediction_task = |chunk: &[u32]| PredictionTask::InClientTasks {
         open: Arc::clone(&open),
         rows: chunk.iter().map(rows_of).collect(),
     };
     let first = samples_of_image.values().map(|samples| samples[0]).collect();
-    cut(simulation, first, asked)
+    cut(simulation, first, prediction_task)
 }
 
 /// Returns the client tasks that have begun when `seen` head rows have been seen, with their table.
@@ -127,11 +128,11 @@ pub(super) fn score(
     let copy = predictor.to_device(ctx)?;
     let predictor = copy.as_deref().unwrap_or(predictor);
     let loader = ctx.with_features_for(loader, predictor)?;
-    let scope = match &block.asked {
+    let scope = match &block.prediction_task {
         PredictionTask::InClientTask(own) => Scope::Task(own.clone()),
         PredictionTask::Plainly | PredictionTask::InClientTasks { .. } => Scope::Seen(seen),
     };
-    let mut tally = match &block.asked {
+    let mut tally = match &block.prediction_task {
         PredictionTask::Plainly if simulation.rules.answers => Tally::with_answers(seen),
         _ => Tally::new(seen),
     };
@@ -139,7 +140,7 @@ pub(super) fn score(
     for batch in loader.in_order(simulation.evaluation_batch()) {
         let batch = batch?;
         let scores = predictor.batch_scores(&batch, &ctx.device, &scope)?;
-        let counted = block.asked.tally(&mut tally, &scores, batch.labels());
+        let counted = block.prediction_task.tally(&mut tally, &scores, batch.labels());
         counted.map_err(|error| PolicyError::Unsupported(error.to_string()))?;
     }
     Ok(tally)

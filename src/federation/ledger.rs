@@ -48,7 +48,7 @@ pub struct Charge {
     pub phase: u32,
     /// The client at the other end of the server's link.
     pub client: ClientId,
-    /// Its direction, seen from the client.
+    /// Direction of the frame, seen from the client.
     pub direction: Direction,
     /// Outcome of the frame.
     pub outcome: FrameOutcome,

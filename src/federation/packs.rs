@@ -81,7 +81,7 @@ pub(super) struct Packs<J> {
 struct Waiting<J> {
     /// Number of participants that have not asked yet.
     missing: usize,
-    asked: Vec<(Ticket, J)>,
+    requests: Vec<(Ticket, J)>,
 }
 
 impl<J> Default for Packs<J> {
@@ -94,7 +94,7 @@ impl<J> Packs<J> {
     /// Adds the planned packs of a round.
     pub fn open(&mut self, round: Round, packs: Vec<Vec<ParticipantId>>) {
         for participants in packs {
-            let waiting = Waiting { missing: participants.len(), asked: Vec::new() };
+            let waiting = Waiting { missing: participants.len(), requests: Vec::new() };
             self.waiting.insert(self.made, waiting);
             let tickets = participants
                 .into_iter()
@@ -109,7 +109,7 @@ impl<J> Packs<J> {
         let Some(pack) = self.pack_of.get(&ticket).copied() else { return vec![job] };
         let Some(waiting) = self.waiting.get_mut(&pack) else { return vec![job] };
         waiting.missing -= 1;
-        waiting.asked.push((ticket, job));
+        waiting.requests.push((ticket, job));
         self.start_if(pack, |waiting| waiting.missing == 0)
     }
 
@@ -132,15 +132,15 @@ impl<J> Packs<J> {
         let Some(waiting) = self.waiting.get_mut(&pack).filter(|waiting| now(waiting)) else {
             return Vec::new();
         };
-        let mut asked = std::mem::take(&mut waiting.asked);
+        let mut requests = std::mem::take(&mut waiting.requests);
         if waiting.missing == 0 {
             self.waiting.remove(&pack);
         }
-        asked.sort_by_key(|(ticket, _)| *ticket);
-        for (ticket, _) in &asked {
+        requests.sort_by_key(|(ticket, _)| *ticket);
+        for (ticket, _) in &requests {
             self.pack_of.remove(ticket);
         }
-        asked.into_iter().map(|(_, job)| job).collect()
+        requests.into_iter().map(|(_, job)| job).collect()
     }
 }
 
@@ -218,10 +218,10 @@ mod tests {
                     }
                 });
             }
-            let mut asked: Vec<u32> = (0..12).filter(|participant| fates[*participant as usize] > 0).collect();
+            let mut requests: Vec<u32> = (0..12).filter(|participant| fates[*participant as usize] > 0).collect();
             started.sort_unstable();
-            asked.sort_unstable();
-            prop_assert_eq!(started, asked);
+            requests.sort_unstable();
+            prop_assert_eq!(started, requests);
             prop_assert!(packs.pack_of.is_empty() && packs.waiting.is_empty());
         }
     }

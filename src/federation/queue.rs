@@ -65,19 +65,19 @@ impl<T> EventQueue<T> {
     pub fn push(&mut self, at: VirtualTime, class: EventClass, to: ActorId, what: T) {
         let place = EventKey { at, class, to, sequence: self.made };
         self.made += 1;
-        let client_task = self.free.pop().unwrap_or_else(|| {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
             self.waiting.len() - 1
         });
-        self.waiting[client_task] = Some(what);
-        self.heap.push(Reverse((place, client_task)));
+        self.waiting[slot] = Some(what);
+        self.heap.push(Reverse((place, slot)));
     }
 
     /// Takes the next event.
     pub fn pop(&mut self) -> Option<(EventKey, T)> {
-        let Reverse((place, client_task)) = self.heap.pop()?;
-        self.free.push(client_task);
-        self.waiting[client_task].take().map(|what| (place, what))
+        let Reverse((place, slot)) = self.heap.pop()?;
+        self.free.push(slot);
+        self.waiting[slot].take().map(|what| (place, what))
     }
 
     /// Returns the time of the next event.

@@ -67,7 +67,7 @@ impl ComputeRules {
 pub struct LinkRules {
     /// A client's download bandwidth; drawn once per client.
     pub down: ScalarDistribution,
-    /// Its upload bandwidth; drawn once per client.
+    /// A client's upload bandwidth; drawn once per client.
     pub up: ScalarDistribution,
     /// Correlation of the two normal draws that give a client's download and upload bandwidth.
     pub correlation: f64,

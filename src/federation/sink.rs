@@ -114,26 +114,26 @@ impl ProfileSink for () {
 /// Keeps everything in memory, for tests and small programs. Clones share what was kept.
 #[derive(Clone, Default)]
 pub struct MemorySink {
-    kept: std::sync::Arc<parking_lot::Mutex<(Vec<Entry>, Journal)>>,
+    shared: std::sync::Arc<parking_lot::Mutex<(Vec<Entry>, Journal)>>,
 }
 
 impl MemorySink {
     /// Returns all entries so far.
     pub fn entries(&self) -> Vec<Entry> {
-        self.kept.lock().0.clone()
+        self.shared.lock().0.clone()
     }
 
     /// Returns the digests so far.
     pub fn digests(&self) -> Digests {
-        self.kept.lock().1.digests()
+        self.shared.lock().1.digests()
     }
 }
 
 impl EventSink for MemorySink {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        let mut kept = self.kept.lock();
-        kept.1.push(entry);
-        kept.0.push(entry.clone());
+        let mut shared = self.shared.lock();
+        shared.1.push(entry);
+        shared.0.push(entry.clone());
         Ok(())
     }
 }

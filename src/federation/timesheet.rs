@@ -30,7 +30,7 @@ pub(super) struct Timesheet {
     profile: SharedProfile,
     spans: Vec<Span>,
     /// Sum of the spans in nanoseconds.
-    held: u64,
+    unreported: u64,
     short: BTreeMap<JobKind, u64>,
     /// Time up to which the worker's time is accounted for.
     accounted: Instant,
@@ -47,7 +47,7 @@ impl Timesheet {
             worker,
             profile: Arc::clone(profile),
             spans: Vec::with_capacity(BATCH),
-            held: 0,
+            unreported: 0,
             short: BTreeMap::new(),
             accounted: Instant::now(),
         }
@@ -79,14 +79,14 @@ impl Timesheet {
 
     fn note(&mut self, job: JobKind, waited: u64, wall: u64) {
         self.spans.push(Span { job, worker: self.worker, waited, wall });
-        self.held += wall;
-        if self.spans.len() >= BATCH || self.held >= LONG {
+        self.unreported += wall;
+        if self.spans.len() >= BATCH || self.unreported >= LONG {
             self.hand_over();
         }
     }
 
     fn hand_over(&mut self) {
-        self.held = 0;
+        self.unreported = 0;
         let mut profile = self.profile.lock();
         self.spans.drain(..).for_each(|span| profile.record(&span));
     }

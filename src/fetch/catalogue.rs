@@ -11,7 +11,7 @@ pub struct CatalogEntry {
     /// Description of the data set.
     pub what: &'static str,
     /// Terms of use, as its owners state them.
-    pub licence: &'static str,
+    pub license: &'static str,
     /// Page of the owners that states the terms of use.
     pub homepage: &'static str,
     /// Files to download; none if the data set must be obtained by hand.
@@ -51,7 +51,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "cars196",
         what: "Stanford Cars: 16,185 photographs of 196 models",
-        licence: "for research and education only, of ImageNet's terms",
+        license: "for research and education only, of ImageNet's terms",
         homepage: "https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
         files: &[],
         unpacked: false,
@@ -62,7 +62,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "cifar10",
         what: "60,000 images of 32 x 32 pixels in 10 classes, binary version",
-        licence: "none stated; cite Krizhevsky 2009",
+        license: "none stated; cite Krizhevsky 2009",
         homepage: "https://www.cs.toronto.edu/~kriz/cifar.html",
         files: &[remote(
             "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
@@ -77,7 +77,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "cifar100",
         what: "60,000 images of 32 x 32 pixels in 100 classes, binary version",
-        licence: "none stated; cite Krizhevsky 2009",
+        license: "none stated; cite Krizhevsky 2009",
         homepage: "https://www.cs.toronto.edu/~kriz/cifar.html",
         files: &[remote(
             "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
@@ -92,7 +92,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "cub200",
         what: "Caltech-UCSD Birds 200-2011: 11,788 photographs of 200 species",
-        licence: "none stated, images of others; cite Wah et al. 2011",
+        license: "none stated, images of others; cite Wah et al. 2011",
         homepage: "https://data.caltech.edu/records/65de6-vp158",
         files: &[remote(
             "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
@@ -107,7 +107,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "domainnet",
         what: "586,575 images of 345 classes in six domains, with its lists of training and test images",
-        licence: "for research only: fair use of images of others",
+        license: "for research only: fair use of images of others",
         homepage: "http://ai.bu.edu/M3SDA/",
         files: &DOMAINNET,
         unpacked: true,
@@ -117,7 +117,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "emnist",
         what: "handwritten letters and digits of 28 x 28 pixels, all six divisions",
-        licence: "public domain (NIST); cite Cohen et al. 2017",
+        license: "public domain (NIST); cite Cohen et al. 2017",
         homepage: "https://www.nist.gov/itl/products-and-services/emnist-dataset",
         files: &[remote(
             "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
@@ -132,7 +132,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "eurosat",
         what: "27,000 satellite images of 64 x 64 pixels in 10 classes, in color",
-        licence: "MIT; cite Helber et al. 2019",
+        license: "MIT; cite Helber et al. 2019",
         homepage: "https://github.com/phelber/eurosat",
         files: &[remote(
             "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip",
@@ -147,7 +147,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "fashion-mnist",
         what: "70,000 pictures of clothes of 28 x 28 pixels in 10 classes",
-        licence: "MIT; cite Xiao et al. 2017",
+        license: "MIT; cite Xiao et al. 2017",
         homepage: "https://github.com/zalandoresearch/fashion-mnist",
         files: &FASHION,
         unpacked: false,
@@ -157,7 +157,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "imagenet-a",
         what: "7,500 photographs of 200 classes that classifiers mistake",
-        licence: "MIT (code), images of others; cite Hendrycks et al. 2021",
+        license: "MIT (code), images of others; cite Hendrycks et al. 2021",
         homepage: "https://github.com/hendrycks/natural-adv-examples",
         files: &[remote(
             "https://people.eecs.berkeley.edu/~hendrycks/imagenet-a.tar",
@@ -172,7 +172,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "imagenet-r",
         what: "30,000 renditions of 200 classes",
-        licence: "MIT (code), images of others; cite Hendrycks et al. 2021",
+        license: "MIT (code), images of others; cite Hendrycks et al. 2021",
         homepage: "https://github.com/hendrycks/imagenet-r",
         files: &[remote(
             "https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar",
@@ -187,7 +187,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "mnist",
         what: "70,000 handwritten digits of 28 x 28 pixels",
-        licence: "CC BY-SA 3.0; cite LeCun et al. 1998",
+        license: "CC BY-SA 3.0; cite LeCun et al. 1998",
         homepage: "http://yann.lecun.com/exdb/mnist/",
         files: &MNIST,
         unpacked: false,
@@ -197,7 +197,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "tiny-imagenet",
         what: "110,000 photographs of 64 x 64 pixels in 200 classes, as Stanford's course gives it",
-        licence: "for research and education only, of ImageNet's terms",
+        license: "for research and education only, of ImageNet's terms",
         homepage: "http://cs231n.stanford.edu/",
         files: &[remote(
             "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
@@ -212,7 +212,7 @@ pub static CATALOGUE: [CatalogEntry; 13] = [
     CatalogEntry {
         name: "tinyshakespeare",
         what: "40,000 lines of plays as one text",
-        licence: "the plays are in the public domain",
+        license: "the plays are in the public domain",
         homepage: "https://github.com/karpathy/char-rnn",
         files: &[Remote {
             url: "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",

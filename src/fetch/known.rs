@@ -20,7 +20,8 @@ pub struct Record {
     /// Name of the data set in the catalog.
     pub name: String,
     /// Terms of use, as the owners of the data set state them.
-    pub licence: String,
+    #[serde(rename = "licence")]
+    pub license: String,
     /// Files in the order of the catalog.
     pub files: Vec<RecordedFile>,
     /// True if archives have been unpacked (and removed).
@@ -74,7 +75,7 @@ pub(super) fn fetch(entry: &CatalogEntry, settings: &Settings) -> Result<Fetched
         let (why, advice) = ("no server provides it".to_owned(), entry.by_hand.to_owned());
         return Err(FetchError::ByHand { name, why, advice });
     }
-    let mut notes = vec![format!("license: {} ({})", entry.licence, entry.homepage)];
+    let mut notes = vec![format!("license: {} ({})", entry.license, entry.homepage)];
     let path = folder.join(entry.path);
     if find(entry, settings).is_some() {
         return Ok(Fetched { path, already: true, notes });
@@ -93,7 +94,7 @@ pub(super) fn fetch(entry: &CatalogEntry, settings: &Settings) -> Result<Fetched
     }
     let written = record_of(entry, settings);
     let mut record = recorded(&written);
-    (record.name, record.licence) = (name, entry.licence.to_owned());
+    (record.name, record.license) = (name, entry.license.to_owned());
     for remote in entry.files {
         let target = folder.join(remote.file);
         let known = record.files.iter().position(|file| file.file == remote.file);

@@ -76,7 +76,7 @@ impl Disk {
     /// # Errors
     /// Fails with errors of the system, and if the path is a link.
     pub fn append(&self, path: &Path) -> io::Result<DiskFile> {
-        no_link(path)?;
+        check_no_link(path)?;
         self.step()?;
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         Ok(DiskFile::new(self.clone(), file))
@@ -87,7 +87,7 @@ impl Disk {
     /// # Errors
     /// Fails with errors of the system, and if the path is a link.
     pub fn lock_file(&self, path: &Path) -> io::Result<File> {
-        no_link(path)?;
+        check_no_link(path)?;
         self.step()?;
         OpenOptions::new().create(true).truncate(false).write(true).open(path)
     }
@@ -153,7 +153,7 @@ pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
 }
 
-fn no_link(path: &Path) -> io::Result<()> {
+fn check_no_link(path: &Path) -> io::Result<()> {
     match is_link(path) {
         true => Err(Error::new(ErrorKind::AlreadyExists, "there is a link in its place")),
         false => Ok(()),

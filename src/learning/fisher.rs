@@ -28,18 +28,18 @@ use crate::model::{Backbone, FrozenPart, ModelError, Parameter, ParameterSet};
 use crate::numerics::wide::each;
 use crate::scenario::reader::Choice;
 
-/// Form of the squared gradient.
+/// Squared gradients that are summed for the Fisher diagonal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum FisherForm {
-    /// Of the true label, weighted by its probability.
+    /// Squared gradient for the true label of each sample, times the probability of the label.
     Truth,
-    /// Of every label, weighted by its probability.
+    /// Squared gradients for all labels of each sample, each times the probability of the label.
     ///
-    /// The Fisher as it is defined; a backward pass per class.
+    /// The Fisher information by definition; it takes a backward pass per class.
     Expected,
-    /// Of the true label.
+    /// Squared gradient for the true label of each sample.
     Empirical,
-    /// Of whole mini-batches, in training mode.
+    /// Squared mean gradient of each mini-batch, with the network in training mode.
     Batches,
 }
 

@@ -23,9 +23,9 @@ pub enum Herding {
     ///
     /// The next sample is the one that brings the mean of the chosen ones nearest to the class mean.
     Greedy,
-    /// Greedy, on features of length one.
+    /// Greedy choice on features scaled to length one.
     ///
-    /// Their mean is not of length one.
+    /// The mean of these features is not scaled.
     GreedyUnit,
 }
 

@@ -50,7 +50,7 @@ pub use client_task_answers::PredictionTask;
 pub use error::LearningError;
 pub use evaluation::{RowAnswer, Tally, evaluate};
 pub use exemplars::{exemplars, kept};
-pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Storage};
+pub use feature_cache::{CacheCounts, CacheError, FeatureCache, FeatureStore, Storage};
 pub use head_training::{Head, HeadLoss, HeadTraining};
 pub use herding::Herding;
 pub use input_moments::{InputMoments, MomentForm};

@@ -88,9 +88,9 @@ pub struct Ccvr {
     /// Factor on covariances when features are drawn.
     #[key(default = 1.0, source = "Luo et al.", above = 0.0)]
     pub cov_scale: f64,
-    /// Smallest number of samples of a class for which a client sends a Gaussian; with one, only a mean.
+    /// Smallest number of samples of a class for which a client sends its Gaussian.
     ///
-    /// Clients with fewer samples do not count in the weights of the class, either.
+    /// A single sample gives a mean only. Clients with fewer samples do not count in the weights of the class, either.
     #[key(
         default = 2,
         source = "the code of HGP's benchmark; 1 in Luo et al.'s formula",

@@ -61,13 +61,13 @@ pub struct DualPrompt {
     /// Weight of the term that pulls the key of a task to queries.
     #[key(default = 0.0, source = "0 in the public code of HGP; 1 in DualPrompt", at_least = 0.0)]
     pub pull_weight: f64,
-    /// Keys and values of experts for the images of a batch.
+    /// Assignment of experts' keys and values to the images of a batch.
     #[key(default = ExpertLayout::Own, source = "DualPrompt; HGP's rows are of `reference`")]
     pub layout: ExpertLayout,
-    /// Choice among experts of tasks seen so far only.
+    /// True to choose only among experts of tasks seen so far.
     #[key(default = false, source = "the public code of HGP")]
     pub match_seen_only: bool,
-    /// Start of an expert as a copy of the previous one.
+    /// True to initialize an expert as a copy of the previous one.
     #[key(default = false, source = "the public code of HGP; the port has true")]
     pub copy_previous: bool,
     /// Keys of all methods with prompts.

@@ -126,7 +126,7 @@ impl LocalUpdate<JointState> for Joint {
         let (what, instead) = ("joint training", "use \"fedavg\" for several sites and one task");
         vec![
             Requirement::one_site(what, instead),
-            Requirement::new(has_one_task).summarized("one task: tasks.count = 1"),
+            Requirement::new(require_one_task).summarized("one task: tasks.count = 1"),
             Requirement::returning_clients("joint training has one site that stays", None),
         ]
     }
@@ -140,7 +140,7 @@ impl LocalUpdate<JointState> for Joint {
 }
 
 /// Returns an error if the scenario has several tasks.
-fn has_one_task(scenario: &Scenario) -> Option<RequirementError> {
+fn require_one_task(scenario: &Scenario) -> Option<RequirementError> {
     let count = scenario.tasks.count();
     (count != 1).then(|| {
         let message = format!("joint training sees all classes at once, not in {count} tasks");

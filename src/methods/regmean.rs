@@ -94,9 +94,9 @@ impl UploadExtras<()> for RegMean {
         let network = Classifier::frozen(&ctx.backbone, &trained.parameters)?;
         let moments = self.statistics.measure(&network, member, ctx)?;
         let layers = self.layers(&ctx.facts(1));
-        let mut said = trained.sample_count()?;
-        said.tensors.extend(self.statistics.tensors(&layers, &moments)?);
-        Ok(vec![said])
+        let mut statistics = trained.sample_count()?;
+        statistics.tensors.extend(self.statistics.tensors(&layers, &moments)?);
+        Ok(vec![statistics])
     }
 
     /// Returns the passes of one forward pass, for the moments.

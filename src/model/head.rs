@@ -18,7 +18,7 @@ pub enum HeadStart {
     /// Default of a linear layer in PyTorch.
     #[default]
     Uniform,
-    /// Weight normal of deviation 0.02, bias 0.
+    /// Weight normal of standard deviation 0.02, bias 0.
     ///
     /// The head that timm gives a vision transformer; it truncates at a hundred deviations.
     Normal,

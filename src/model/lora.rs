@@ -21,20 +21,20 @@ use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
-/// Place of a pair in a block.
+/// Layer of a block to which a pair is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Choice)]
 pub enum LoraPlace {
-    /// The layer of queries, keys and values together.
+    /// Joint layer of queries, keys and values.
     Qkv,
-    /// Queries alone.
+    /// Queries only.
     Q,
-    /// Values alone.
+    /// Values only.
     V,
-    /// The layer behind attention.
+    /// Projection after attention.
     Proj,
-    /// The first layer of the perceptron.
+    /// First layer of the perceptron.
     Fc1,
-    /// Its second layer.
+    /// Second layer of the perceptron.
     Fc2,
 }
 

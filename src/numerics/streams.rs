@@ -146,16 +146,16 @@ impl StreamKey {
         let who = (u64::from(self.domain as u16) << 32) | u64::from(self.client);
         let mut state = 0x6665_6463_6173_7431; // "fedcast1"
         for word in [self.seed, who, place, u64::from(self.unit), self.step] {
-            state = finalise(state ^ word);
+            state = finalize(state ^ word);
         }
-        std::array::from_fn(|i| finalise(state.wrapping_add((i as u64 + 1).wrapping_mul(GOLDEN))))
+        std::array::from_fn(|i| finalize(state.wrapping_add((i as u64 + 1).wrapping_mul(GOLDEN))))
     }
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns the next value of SplitMix64's sequence after `x` (Steele, Lea, Flood 2014).
-fn finalise(x: u64) -> u64 {
+fn finalize(x: u64) -> u64 {
     let mut z = x.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -76,11 +76,11 @@ pub enum CapabilityError {
     /// No upload holds parameters that are averaged.
     NoMean,
     /// Every number of this parameter is averaged with its own weight.
-    Numbered(Arc<str>),
+    Elementwise(Arc<str>),
     /// The size of an upload depends on the data that a client holds or learned.
-    Ragged,
+    DataDependentSize,
     /// The method does not allow it, for this reason.
-    Vetoed(&'static str),
+    Restricted(&'static str),
 }
 
 impl fmt::Display for CapabilityError {
@@ -95,13 +95,13 @@ impl fmt::Display for CapabilityError {
             CapabilityError::NoMean => {
                 f.write_str("its uploads hold no parameters that are averaged")
             }
-            CapabilityError::Numbered(name) => {
+            CapabilityError::Elementwise(name) => {
                 write!(f, "every number of `{name}` has its own weight, however small")
             }
-            CapabilityError::Ragged => {
+            CapabilityError::DataDependentSize => {
                 f.write_str("the size of its uploads reveals what clients hold")
             }
-            CapabilityError::Vetoed(why) => f.write_str(why),
+            CapabilityError::Restricted(why) => f.write_str(why),
         }
     }
 }
@@ -115,7 +115,7 @@ pub fn check_capability(
     if let Some(restriction) =
         method.profile().restrictions.into_iter().find(|restriction| restriction.service == service)
     {
-        return Some(CapabilityError::Vetoed(restriction.why));
+        return Some(CapabilityError::Restricted(restriction.why));
     }
     let layouts = upload_layouts(method, facts);
     let kept = || {
@@ -133,10 +133,10 @@ pub fn check_capability(
         let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
         (!places.any(|place| place.aggregation.mean.is_some())).then_some(CapabilityError::NoMean)
     };
-    let numbered = || {
+    let elementwise = || {
         let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
         let found = places.find(|place| place.weights().is_some());
-        found.map(|place| CapabilityError::Numbered(Arc::clone(&place.name)))
+        found.map(|place| CapabilityError::Elementwise(Arc::clone(&place.name)))
     };
     match service {
         Capability::LateUpdates => {
@@ -144,11 +144,12 @@ pub fn check_capability(
         }
         Capability::MixedTasks => summed(&|_| true),
         Capability::RobustAggregation => {
-            kept().or_else(|| summed(&|_| true)).or_else(no_mean).or_else(numbered)
+            kept().or_else(|| summed(&|_| true)).or_else(no_mean).or_else(elementwise)
         }
-        Capability::SecureAggregation => kept().or_else(numbered).or_else(|| {
-            let ragged = layouts.iter().any(|layout| layout.size == UploadSize::FromValues);
-            ragged.then_some(CapabilityError::Ragged)
+        Capability::SecureAggregation => kept().or_else(elementwise).or_else(|| {
+            let depends_on_data =
+                layouts.iter().any(|layout| layout.size == UploadSize::FromValues);
+            depends_on_data.then_some(CapabilityError::DataDependentSize)
         }),
         Capability::MaliciousClients => no_mean(),
     }

@@ -38,7 +38,7 @@ pub struct MessageSpec {
 pub struct TensorSpec {
     /// Kind that it is charged as.
     pub kind: Kind,
-    /// Its name, unique within its kind.
+    /// Name of the tensor, unique within its kind.
     pub name: Arc<str>,
     /// Dimensions of the tensor; the first one counts rows.
     pub shape: Vec<usize>,

@@ -60,7 +60,7 @@ pub use method::{
     ClientResult, Member, MessageKind, Method, Metrics, MissedTask, RoundWork, Server,
 };
 pub(crate) use parameters::KINDS;
-pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
+pub use parameters::{kind_of, parameter_section_shapes, parameter_sections, parameters_of};
 pub use participant::{CohortRule, Participant, ParticipantKind, Phase, Role, RoundContext};
 pub use participants::{each_changed, one_participant_per_client, shared};
 pub use predictor::{Predictor, Scope, predictor_on};

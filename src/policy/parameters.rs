@@ -60,7 +60,7 @@ impl SavedField for Option<ParameterSet> {
 }
 
 /// Returns the sections that parameters of these names and shapes fill.
-pub fn parameter_sketches(shapes: &[(String, Vec<usize>)]) -> Vec<SectionShape> {
+pub fn parameter_section_shapes(shapes: &[(String, Vec<usize>)]) -> Vec<SectionShape> {
     let mut sorted: Vec<&(String, Vec<usize>)> = shapes.iter().collect();
     sorted.sort();
     let of_kind = |kind| {
@@ -78,10 +78,11 @@ mod tests {
     use crate::wire::Kind;
 
     #[test]
-    fn parameters_are_sketched_by_kind_and_name() {
+    fn parameter_shapes_are_sorted_by_kind_and_name() {
         let shapes = [("prompt.01", 4), (LinearHead::WEIGHT, 6), ("prompt.00", 2)];
-        let sections =
-            parameter_sketches(&shapes.map(|(name, length)| (name.to_string(), vec![length])));
+        let sections = parameter_section_shapes(
+            &shapes.map(|(name, length)| (name.to_string(), vec![length])),
+        );
         let said: Vec<(Kind, Vec<&str>)> = sections
             .iter()
             .map(|section| (section.kind, section.tensors.iter().map(|t| &*t.name).collect()))

@@ -50,10 +50,10 @@ pub fn execute(
     let spans = Both(Both(profile.clone(), histograms.clone()), wall);
     let cache = run.cache();
     let began = Instant::now();
-    let figures = |directory: &RunDirectory, finished: &Finished| {
+    let write_summary = |directory: &RunDirectory, finished: &Finished| {
         let mut summary = summary.lock();
         summary.digests = Some(finished.digests.clone());
-        summary.wall = Some(profile.lock().times(began.elapsed(), &clock.lock(), cache.figures()));
+        summary.wall = Some(profile.lock().times(began.elapsed(), &clock.lock(), cache.counts()));
         directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
         if scenario.record.parquet {
             write_parquet(directory.disk(), directory.path())?;
@@ -65,7 +65,7 @@ pub fn execute(
         }
         Ok(())
     };
-    let (finished, directory) = run.execute(readers, Box::new(spans), interrupt, figures)?;
+    let (finished, directory) = run.execute(readers, Box::new(spans), interrupt, write_summary)?;
     let summary = summary.lock().clone();
     Ok(Executed { finished, directory, summary })
 }

@@ -13,13 +13,13 @@ use crate::learning::FeatureCache;
 pub(super) fn extraction(cache: Arc<FeatureCache>) -> News {
     let (start, mut reported) = (Instant::now(), 0);
     Box::new(move || {
-        let figures = cache.figures();
-        if figures.computed <= reported {
+        let counts = cache.counts();
+        if counts.computed <= reported {
             return None;
         }
-        reported = figures.computed;
-        let known = figures.computed + figures.loaded;
-        let rate = figures.computed as f64 / start.elapsed().as_secs_f64();
+        reported = counts.computed;
+        let known = counts.computed + counts.loaded;
+        let rate = counts.computed as f64 / start.elapsed().as_secs_f64();
         Some(line(known, cache.samples(), rate))
     })
 }

@@ -10,7 +10,7 @@ use super::wall::WallTimes;
 use super::words::{CONTROL, direction_word, outcome_word, workers_word};
 use crate::federation::ledger::Sums;
 use crate::federation::{Direction, EndReason};
-use crate::learning::CacheFigures;
+use crate::learning::CacheCounts;
 use crate::quantity::Bytes;
 use crate::scenario::Evaluated;
 
@@ -32,7 +32,7 @@ pub fn final_table(summary: &Summary) -> String {
     text.push_str(&matrix(summary));
     text.push_str(&untested(summary));
     text.push_str(&accuracies(summary));
-    text.push_str(&figures(summary));
+    text.push_str(&metric_lines(summary));
     if let Some(published) = &summary.published {
         let _ = write!(text, "\n{}", published.render());
     }
@@ -43,7 +43,7 @@ pub fn final_table(summary: &Summary) -> String {
     for ignored in &summary.ignored {
         let _ = writeln!(text, "not used    {ignored}");
     }
-    text.push_str(&kept(summary));
+    text.push_str(&state_line(summary));
     text.push_str(&times(summary));
     if summary.failed + summary.rejected > 0 {
         let _ = writeln!(
@@ -189,7 +189,7 @@ fn accuracies(summary: &Summary) -> String {
     )
 }
 
-fn figures(summary: &Summary) -> String {
+fn metric_lines(summary: &Summary) -> String {
     let mut text = String::new();
     if summary.accuracy.matrix.is_empty() {
         return text;
@@ -246,10 +246,8 @@ fn bytes(summary: &Summary) -> String {
     // The rows above are whole frames; of a lost one only a part crossed the link.
     let lost = Bytes((down.bytes.0 + up.bytes.0).saturating_sub(down.sent.0 + up.sent.0));
     if lost > Bytes(0) {
-        let _ = writeln!(
-            text,
-            "            without {lost} of lost frames that did not cross a link"
-        );
+        let _ =
+            writeln!(text, "            without {lost} of lost frames that did not cross a link");
     }
     let (raw, payload) = ((down.raw + up.raw).0, (down.payload + up.payload).0);
     if raw != payload && payload > 0 {
@@ -265,7 +263,7 @@ fn bytes(summary: &Summary) -> String {
 }
 
 /// Returns a line on the state that clients keep between rounds.
-fn kept(summary: &Summary) -> String {
+fn state_line(summary: &Summary) -> String {
     let Some(ClientMemoryUse { clients, bytes, largest }) = summary.memory else {
         return String::new();
     };
@@ -313,7 +311,7 @@ fn times(summary: &Summary) -> String {
             let gpu = gpu.map_or(String::new(), |peak| format!(", on a GPU {peak:.0} MB"));
             let _ = writeln!(text, "            peak memory {peak:.0} MB{gpu}");
         }
-        let CacheFigures { computed, compute_s, loaded, read, .. } = wall.cache;
+        let CacheCounts { computed, compute_s, loaded, read, .. } = wall.cache;
         if read > 0 {
             let _ = writeln!(
                 text,

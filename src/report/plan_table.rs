@@ -36,13 +36,13 @@ pub fn plan_table(plan: &Plan) -> String {
     } else {
         text.push_str("No message crosses a link: all data is at one site.\n");
     }
-    text.push_str(&held(plan));
+    text.push_str(&memory_line(plan));
     text.push_str(&totals(plan));
     text
 }
 
 /// Renders the memory of server and clients between rounds, which grows with the clients.
-fn held(plan: &Plan) -> String {
+fn memory_line(plan: &Plan) -> String {
     let Some(Held { server, client, clients }) = plan.held else { return String::new() };
     let server = Bytes(server);
     let clients = match client {

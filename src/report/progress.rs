@@ -28,7 +28,7 @@ pub struct Progress {
     /// Time of the first entry computed by this process.
     began: Option<Instant>,
     /// Time of the last line.
-    said: Instant,
+    last_report: Instant,
     losses: Vec<f64>,
     traffic: Traffic,
     failed: u32,
@@ -52,7 +52,7 @@ impl Progress {
             tasks: 0,
             pace: ProgressCounts::default(),
             began: None,
-            said: Instant::now(),
+            last_report: Instant::now(),
             losses: Vec::new(),
             traffic: Traffic::default(),
             failed: 0,
@@ -78,7 +78,7 @@ impl Progress {
     fn say(&mut self, line: &str) {
         if !self.quiet {
             say(self.bar.as_ref(), line);
-            self.said = Instant::now();
+            self.last_report = Instant::now();
         }
     }
 
@@ -95,7 +95,7 @@ impl Progress {
             format!("round {}: {} of {} done", round.0 + 1, self.pace.came, self.pace.participants);
         match &self.bar {
             Some(bar) => bar.set_message(so_far),
-            None if self.said.elapsed() >= SILENCE => {
+            None if self.last_report.elapsed() >= SILENCE => {
                 let left = self.left().map_or_else(String::new, |left| format!("  {left}"));
                 self.say(&format!("{so_far}{left}"));
             }

@@ -136,7 +136,7 @@ pub struct Summary {
     #[serde(skip)]
     task_started_s: f64,
     #[serde(skip)]
-    kept: BTreeMap<ClientId, u64>,
+    state_bytes: BTreeMap<ClientId, u64>,
     #[serde(skip)]
     scores: TaskScores,
     #[serde(skip)]
@@ -239,10 +239,10 @@ impl Summary {
             let by_outcome = self.bytes.entry(direction_word(*direction)).or_default();
             by_outcome.insert(outcome_word(*outcome), *sum);
         }
-        let largest = self.kept.values().copied().max();
+        let largest = self.state_bytes.values().copied().max();
         self.memory = largest.map(|largest| ClientMemoryUse {
-            clients: self.kept.len() as u64,
-            bytes: self.kept.values().sum(),
+            clients: self.state_bytes.len() as u64,
+            bytes: self.state_bytes.values().sum(),
             largest,
         });
     }
@@ -282,8 +282,8 @@ impl EventSink for Summary {
                     sums.get_or_insert_default().add(&charge);
                 }
             }
-            Event::ClientTrained { client, state_bytes: kept, .. } if *kept > 0 => {
-                self.kept.insert(*client, *kept);
+            Event::ClientTrained { client, state_bytes, .. } if *state_bytes > 0 => {
+                self.state_bytes.insert(*client, *state_bytes);
             }
             Event::TaskStarted { .. } => self.task_started_s = entry.at.as_seconds(),
             Event::TaskEnded { .. } => {

@@ -75,7 +75,7 @@ pub struct Stopwatch {
     closing: ClosingPolicy,
     open: Option<TimedRound>,
     /// Participants whose update may still count, of this round or of earlier ones.
-    participants: BTreeMap<(Round, ParticipantId), SeatTimes>,
+    participants: BTreeMap<(Round, ParticipantId), ParticipantTimes>,
     total: Spans,
 }
 
@@ -92,7 +92,7 @@ struct TimedRound {
 
 /// Work and transfers of the participant of an update, as spans of nanoseconds.
 #[derive(Clone, Debug, Default)]
-struct SeatTimes {
+struct ParticipantTimes {
     frames: Vec<(u64, u64)>,
     work: Vec<(u64, u64)>,
     /// Arrival time of its last frame; the end of its work if no frame is charged.
@@ -198,7 +198,7 @@ impl Stopwatch {
             .range(own)
             .filter(|((_, participant), _)| !missing.contains(participant));
         let stale = open.stale.iter().filter_map(|participant| self.participants.get(participant));
-        let counted: Vec<&SeatTimes> = own.map(|(_, times)| times).chain(stale).collect();
+        let counted: Vec<&ParticipantTimes> = own.map(|(_, times)| times).chain(stale).collect();
         let last = counted.iter().max_by_key(|times| times.came).copied();
         let aggregation_start = match aggregated {
             // Without updates there is nothing to compute.

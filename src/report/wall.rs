@@ -17,7 +17,7 @@ use crate::document::Document;
 use crate::experiment::{DirectoryError, RunDirectory, names, peak_memory_mb};
 use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
 use crate::files::DiskFile;
-use crate::learning::CacheFigures;
+use crate::learning::CacheCounts;
 use crate::model::peak_gpu_memory_mb;
 
 /// Seconds of wall time by kind of work.
@@ -69,7 +69,7 @@ pub struct WallTimes {
     #[serde(default)]
     pub by_task_s: Vec<f64>,
     /// Use of the feature cache; its seconds are part of training and evaluation.
-    pub cache: CacheFigures,
+    pub cache: CacheCounts,
 }
 
 fn is_zero(seconds: &f64) -> bool {
@@ -93,7 +93,7 @@ impl Profile {
     }
 
     /// Returns the sums, with the wall time of the run and of its tasks, and the use of its cache.
-    pub fn times(&mut self, total: Duration, tasks: &TaskClock, cache: CacheFigures) -> WallTimes {
+    pub fn times(&mut self, total: Duration, tasks: &TaskClock, cache: CacheCounts) -> WallTimes {
         // Wall times are no result: losing some of them must not fail a run.
         let _ = self.out.flush();
         let of = |worker, kind| self.spent.get(&(worker, kind)).map_or(0.0, |ns| *ns as f64 / 1e9);

@@ -126,7 +126,7 @@ impl Arm {
         }
         for arm in &mut arms {
             let value = |key: &String| arm.scenario.get(key).map_or("none", String::as_str);
-            arm.axes = keys.iter().map(|key| (short(key), said(value(key)))).collect();
+            arm.axes = keys.iter().map(|key| (short(key), short_value(value(key)))).collect();
             arm.leave_out_repeats();
         }
         arms
@@ -276,7 +276,7 @@ fn short(key: &str) -> String {
 }
 
 /// Returns a TOML value for a label, without quotes and cut to [`LONGEST`].
-fn said(value: &str) -> String {
+fn short_value(value: &str) -> String {
     let value = value.trim_matches('"');
     match value.chars().count() > LONGEST {
         true => value.chars().take(LONGEST - 1).chain(['…']).collect(),
@@ -309,8 +309,8 @@ mod tests {
 
     #[test]
     fn labels_are_without_quotes_and_end() {
-        assert_eq!(said("\"hgp\""), "hgp");
-        assert_eq!(said(&"1".repeat(50)).chars().count(), LONGEST);
+        assert_eq!(short_value("\"hgp\""), "hgp");
+        assert_eq!(short_value(&"1".repeat(50)).chars().count(), LONGEST);
         assert!(is_below("seed.run", "seed.") && !is_below("names", "name"));
     }
 }

@@ -21,7 +21,7 @@ use super::reader::{
 pub struct ChangesFile {
     /// Path as the user gave it.
     pub name: String,
-    /// Its whole text.
+    /// Whole text of the file.
     pub text: String,
     /// Absolute folder to which its relative paths refer.
     pub folder: PathBuf,

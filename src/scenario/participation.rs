@@ -26,10 +26,10 @@ pub struct ParticipationSection {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_selection: Option<f64>,
-    /// Time for which a cohort is drawn.
+    /// Interval after which a new cohort is drawn.
     #[key(default = DrawInterval::Round)]
     pub draw_every: DrawInterval,
-    /// Rule for clients that were sampled before.
+    /// Clients from which cohorts are drawn.
     #[key(default = Population::Fixed)]
     pub population: Population,
 }
@@ -83,25 +83,25 @@ impl CohortSize {
     }
 }
 
-/// Time for which a cohort is drawn.
+/// Interval after which a new cohort is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrawInterval {
     /// One round.
     #[default]
     Round,
-    /// One task; other clients' data of the task is never seen (HGP's public code).
+    /// One task, as in HGP's public code: other clients never train on the task.
     Task,
 }
 
-/// Rule for clients that were sampled before.
+/// Clients from which cohorts are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Population {
-    /// Same clients in all rounds.
+    /// Same clients in all rounds; a client can be sampled again.
     #[default]
     Fixed,
-    /// New clients of a large population in every round; their shards are created when they are sampled.
+    /// New clients in every round; their shards are created when they are sampled.
     Fresh,
 }
 

@@ -16,48 +16,58 @@ pub struct RecordSection {
     /// Metrics in addition to accuracy, forgetting and bytes.
     #[key(default = Vec::new())]
     pub metrics: Vec<OptionalMetric>,
-    /// Rounds of a task in which `federated-bias` is measured, before synchronization.
+    /// Rounds of a task in which `federated-bias` is measured, on client models before aggregation.
     #[key(default = Compared::First)]
     #[serde(skip_serializing_if = "Compared::is_usual")]
     pub bias: Compared,
-    /// Times at which the global model is evaluated, besides the end of a task.
+    /// Times at which the global model is evaluated, in addition to the end of each task.
     #[key(default = Curve::Round)]
     pub evaluate: Curve,
-    /// Knowledge of the client task in tests of client tasks.
+    /// Evaluation of client tasks: with the client task given, or with and without.
     ///
     /// Only with `tasks.arrival = "client-tasks"`.
     #[key(default = TaskIdentity::Both)]
     #[serde(skip_serializing_if = "TaskIdentity::is_usual")]
     pub client_tasks: TaskIdentity,
-    /// Histograms of sizes and times.
+    /// True to write histograms of message sizes in bytes and of latencies and job times in milliseconds.
     #[key(default = true)]
     pub histograms: bool,
-    /// Tables as Parquet files, too.
+    /// True to write every table as a Parquet file, too.
     ///
-    /// Changes no result, as the next four.
+    /// Changes no result.
     #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub parquet: bool,
-    /// Scalars for TensorBoard.
+    /// True to write scalars for TensorBoard.
+    ///
+    /// Changes no result.
     #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub tensorboard: bool,
-    /// Confusion matrix after every task.
+    /// True to write the confusion matrix after every task.
+    ///
+    /// Changes no result.
     #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub confusion: bool,
-    /// Predicted class of every test sample after every task.
+    /// True to write the predicted class of every test sample after every task.
+    ///
+    /// Changes no result.
     #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub predictions: bool,
     /// Tasks after which the server's model is saved as models/task-NN.safetensors.
+    ///
+    /// Changes no result.
     #[key(default = SavedModels::None)]
     #[serde(skip_serializing_if = "SavedModels::is_usual")]
     pub models: SavedModels,
     /// States from which a stopped run resumes.
     #[key(table)]
     pub checkpoint: CheckpointSection,
-    /// Table of `fedcast single-task`, or client_tasks.csv of client tasks trained alone, for forward transfer.
+    /// CSV file with accuracies of client tasks trained alone, the reference of forward transfer.
+    ///
+    /// It is the table of `fedcast single-task`, or client_tasks.csv of a run of client tasks trained alone.
     ///
     /// Changes no result.
     #[key(first)]
@@ -73,22 +83,22 @@ pub struct RecordSection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum OptionalMetric {
-    /// Entropy of client responses and distance of client prototypes before synchronization.
+    /// Entropy of client responses and distance of client prototypes before aggregation.
     FederatedBias,
 }
 
-/// Rounds in which client models are compared before synchronization.
+/// Rounds in which client models are compared before aggregation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
     /// First round of every task.
     ///
-    /// Right after the first local training, when HGP measures.
+    /// Measured after the first local training of the task, as in HGP.
     #[default]
     First,
     /// All rounds.
     ///
-    /// Each costs a test of every client's model.
+    /// Every round then also tests the model of each sampled client.
     Round,
 }
 
@@ -112,14 +122,14 @@ pub enum Curve {
     Never,
 }
 
-/// Knowledge of the client task in tests of models on client tasks.
+/// Evaluation of client tasks: with the client task given, or with and without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskIdentity {
-    /// With the client task known, and without.
+    /// With the client task given, and without it.
     #[default]
     Both,
-    /// With the client task known only, so that its own images are the only test.
+    /// With the client task given only, so that it is tested on its own images alone.
     #[serde(rename = "known")]
     #[value(name = "known")]
     Only,

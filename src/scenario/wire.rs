@@ -16,13 +16,13 @@ pub struct WireSection {
     /// Messages from clients to the server.
     #[key(table)]
     pub up: DirectionSection,
-    /// Content of messages: full or lean.
+    /// Content of messages: whole parameter sets, or only what the receiver needs.
     #[key(default = WireForm::Full)]
     pub form: WireForm,
-    /// Check that encodes and decodes every message and compares.
+    /// True to encode and decode every message and compare it with the original.
     #[key(default = false)]
     pub verify: bool,
-    /// Time for which clients keep assets.
+    /// Time for which clients keep assets that they received.
     #[key(default = AssetCache::None)]
     pub asset_cache: AssetCache,
 }
@@ -87,18 +87,18 @@ pub enum Codec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireForm {
-    /// Everything: whole parameter sets are sent.
+    /// Whole parameter sets.
     #[default]
     Full,
-    /// Without what the receiver already has unchanged or does not need.
+    /// Only what the receiver needs and does not have yet.
     Lean,
 }
 
-/// Time for which a client keeps assets it was sent.
+/// Time for which a client keeps assets that it received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum AssetCache {
-    /// No time.
+    /// Until the end of the round.
     #[default]
     None,
     /// Until the end of the task.

@@ -80,7 +80,7 @@ impl Axis {
             return None;
         }
         let keyed = table.given_string("key") || table.given("values");
-        let axis = if keyed { Axis::keyed(name, table)? } else { Axis::labelled(name, table) };
+        let axis = if keyed { Axis::keyed(name, table)? } else { Axis::labeled(name, table) };
         if axis.arms.is_empty() {
             let help = "write `values = [1, 2]` next to `key`, or an arm such as `a = { method = { name = \"hgp\" } }`";
             table.reject("values", &format!("the axis `{name}` has no values"), "empty", help);
@@ -130,7 +130,7 @@ impl Axis {
     }
 
     /// Reads an axis of named arms, each a set of changes.
-    fn labelled(name: &str, table: &mut TableReader<'_>) -> Axis {
+    fn labeled(name: &str, table: &mut TableReader<'_>) -> Axis {
         let arms = table.rest::<Changes>().into_iter();
         let arms = arms.map(|(label, changes)| AxisArm { label, value: None, changes });
         Axis { name: name.to_owned(), key: None, arms: arms.collect() }

@@ -21,7 +21,7 @@ pub struct RunSection {
     /// Rule for the other cells when a cell fails.
     #[key(default = OnError::Continue)]
     pub on_error: OnError,
-    /// Limits at which a study stops by itself.
+    /// Limits at which the study stops.
     #[key(table)]
     pub limit: Limit,
     /// True to keep features of frozen backbones in a folder of the study, shared by all cells.
@@ -29,7 +29,7 @@ pub struct RunSection {
     pub share_features: bool,
     /// True to train every client task alone first, as the reference of forward transfer.
     ///
-    /// The same as `fedcast run --single-task`, for scenarios whose clients have their own tasks.
+    /// Equivalent to `fedcast run --single-task`; for scenarios with client tasks.
     #[key(default = false)]
     pub single_task: bool,
     /// Part of the cells that this process runs: "env" (SLURM job array) or "k/n".

@@ -41,7 +41,7 @@ impl Strictness<'_> {
                 "set `backbone.kind` to what it is, or name another file",
             ));
         }
-        self.fits(file, map, wanted)?;
+        self.check_shapes(file, map, wanted)?;
         let mut left: Vec<String> = map.left.clone();
         let strange = map
             .lines
@@ -66,7 +66,7 @@ impl Strictness<'_> {
     }
 
     /// Checks that all requested tensors exist in their shapes.
-    fn fits(
+    fn check_shapes(
         &self,
         file: &str,
         map: &NameMap,

@@ -43,7 +43,7 @@ impl NameMap {
     /// Returns an error if the names belong to no known family, or tensors that are to be joined do not fit or are
     /// incomplete.
     pub fn of(file: &str, listing: &Listing) -> Result<NameMap, WeightsError> {
-        let Some((family, prefix)) = recognised(listing) else {
+        let Some((family, prefix)) = recognized(listing) else {
             let names: Vec<String> = listing.keys().cloned().collect();
             let what = match names.is_empty() {
                 true => "has no tensors at all".to_owned(),
@@ -176,7 +176,7 @@ impl NameMap {
 }
 
 /// Returns the family whose anchor exists, and the prefix before it.
-fn recognised(listing: &Listing) -> Option<(&'static Family, String)> {
+fn recognized(listing: &Listing) -> Option<(&'static Family, String)> {
     // Of a teacher and a student in one file, the teacher is used, as its authors do.
     let by_rank = |prefix: &&str| (prefix.contains("student."), prefix.len(), prefix.to_string());
     FAMILIES.into_iter().find_map(|family| {

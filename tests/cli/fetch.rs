@@ -554,7 +554,7 @@ fn scenarios_find_what_was_fetched_or_say_how() {
 }
 
 #[test]
-fn the_list_has_sizes_licences_and_what_is_here() {
+fn the_list_has_sizes_licenses_and_what_is_here() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let data = folder.join("data/cifar100");

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::command::{read, run_fedcast};
-use fedcast::data::{Dataset, FreshClients, Tokeniser};
-use fedcast::experiment::assemble::{curriculum, rules};
+use fedcast::data::{Dataset, FreshClients, Tokenizer};
+use fedcast::experiment::assemble::{rules, task_sequence_of};
 use fedcast::federation::participation::cohort;
 use fedcast::methods::Registry;
 use fedcast::quantity::{ClientId, Round};
@@ -83,8 +83,8 @@ fn any_round_is_drawn_alone() {
     );
     let loaded = Scenario::load(&folder.path().join("scenario.toml"), &[], &Registry::builtin());
     let scenario = loaded.unwrap().scenario;
-    let data = Dataset::open(&scenario.data, &Tokeniser::Characters).unwrap();
-    let task_sequence = curriculum(&scenario, data.classes()).unwrap();
+    let data = Dataset::open(&scenario.data, &Tokenizer::Characters).unwrap();
+    let task_sequence = task_sequence_of(&scenario, data.classes()).unwrap();
     let tasks = &task_sequence.tasks;
     let fresh = FreshClients::from_scenario(&scenario.partition, scenario.seed.partition).unwrap();
     let asking = rules(&scenario, &task_sequence).participation;

@@ -178,7 +178,7 @@ fn bad_stale_updates_are_rejected() {
     let ran = run(setup::<()>(buffered(2, 5, HALVING), SoftmaxFault::Nan));
     assert!(ran.end.is_ok());
     assert!(ran.count("update_rejected") > 0);
-    let ran = run(setup::<()>(buffered(2, 5, HALVING), SoftmaxFault::LiftPanic));
+    let ran = run(setup::<()>(buffered(2, 5, HALVING), SoftmaxFault::TransformPanic));
     assert!(ran.end.is_ok());
     assert!(ran.count("update_rejected") > 0);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fedcast::experiment::assemble::{at_hand, class_sizes, curriculum, holders_of};
+use fedcast::experiment::assemble::{class_sizes, holders_of, listed_dataset, task_sequence_of};
 use fedcast::methods::Registry;
 use fedcast::scenario::{AnyMethod, Loaded, MethodCatalogue, Override, Scenario, ScenarioError};
 use proptest::prelude::*;
@@ -306,9 +306,9 @@ fn every_file_has_a_partition() {
     for file in scenario_files() {
         let scenario = load(&file, &[]);
         let drawn = || -> Result<(), Box<dyn std::error::Error>> {
-            let data = at_hand(&scenario)?.map(|listed| listed.data);
+            let data = listed_dataset(&scenario)?.map(|listed| listed.data);
             let sizes = class_sizes(&scenario, data.as_ref())?;
-            let task_sequence = curriculum(&scenario, sizes.len())?;
+            let task_sequence = task_sequence_of(&scenario, sizes.len())?;
             let clients = scenario.federation.clients;
             let holders = holders_of(&scenario, clients, &task_sequence, data.as_ref())?;
             let sizes = task_sequence.class_sizes(sizes);

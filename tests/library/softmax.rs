@@ -37,8 +37,8 @@ pub enum SoftmaxFault {
     Full(usize),
     /// Client 2 meets an image that cannot be read.
     BadImage,
-    /// Client 2's upload cannot be lifted.
-    LiftPanic,
+    /// Client 2's upload cannot be transformed.
+    TransformPanic,
     /// Every download names an asset of 1000 floats.
     Asset,
     /// No fault: uploads do not say whose they are, so that they can be added in secret.
@@ -156,7 +156,7 @@ impl<S: Remember> Method for Softmax<S> {
         _: &Message,
         upload: Message,
     ) -> Result<Message, PolicyError> {
-        if self.fault == SoftmaxFault::LiftPanic && upload.fields().u64()? == 2 {
+        if self.fault == SoftmaxFault::TransformPanic && upload.fields().u64()? == 2 {
             panic!("lifting is beyond me");
         }
         Ok(upload)

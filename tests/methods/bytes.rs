@@ -22,7 +22,7 @@ use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
 use fedcast::methods::mfcl::{GeneratorSettings, Mfcl};
 use fedcast::methods::parts::AveragingMethod;
-use fedcast::methods::pilora::{Compete, PiLora};
+use fedcast::methods::pilora::{Compete, Pilora};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::scaffold::Scaffold;
 use fedcast::methods::target::TargetMethod;
@@ -440,7 +440,7 @@ fn lean_and_growing_messages_change_no_result() {
 #[test]
 fn pilora_sends_the_bytes_of_its_card() {
     let bytes = |compete: Compete, task: usize| {
-        let method = PiLora { compete, ..PiLora::default() };
+        let method = Pilora { compete, ..Pilora::default() };
         let shape = on_cifar100(task, WireForm::Lean, method);
         (payload(&shape.down), payload(&shape.up))
     };
@@ -450,7 +450,7 @@ fn pilora_sends_the_bytes_of_its_card() {
     for compete in [Compete::Seen, Compete::All] {
         assert_eq!(bytes(compete, 10), (798_720, up));
     }
-    let shape = on_cifar100(1, WireForm::Lean, PiLora::default());
+    let shape = on_cifar100(1, WireForm::Lean, Pilora::default());
     let kinds = FrameSize::of_shape(&shape.up, &CodecPlan::new(Codec::F32)).kinds;
     let of = |kind| kinds.get(kind).0;
     assert_eq!((of(Kind::Weights), of(Kind::Head)), (4 * 12_288, 4 * 7_680));

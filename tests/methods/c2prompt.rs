@@ -285,11 +285,11 @@ fn gaussians_cover_all_clients_that_ever_held_the_class() {
             assert!(far(&expected[part], &received(name)) < 1e-5, "{moments:?}: {name}");
             assert!(far(&other[part], &received(name)) > 1e-3, "{moments:?}: {name}");
         }
-        let shares = run.figures.iter().filter_map(|f| f.get("lcdc_second_holders").copied());
+        let shares = run.metrics.iter().filter_map(|f| f.get("lcdc_second_holders").copied());
         let expected = if moments == PooledMoments::All { [1.0, 1.0] } else { [1.0, 0.0] };
         assert_eq!(shares.collect::<Vec<_>>(), expected);
         // A client with the class has its own samples.
-        let others = run.figures.iter().filter_map(|f| f.get("lcdc_other_samples").copied());
+        let others = run.metrics.iter().filter_map(|f| f.get("lcdc_other_samples").copied());
         assert_eq!(others.collect::<Vec<_>>(), expected);
     }
 }
@@ -353,14 +353,14 @@ fn an_upload_answers_what_was_asked() {
     for phase in phases.iter().copied() {
         for (sent, upload) in phases.iter().copied().zip(&uploads) {
             let facts = ExchangeFacts { phase, ..first_exchange(&model, &view, &counts) };
-            let lifted = method.transform_upload(&facts, &Message::default(), upload.clone());
+            let transformed = method.transform_upload(&facts, &Message::default(), upload.clone());
             // A check of the layout takes a client task for one.
             let look_for_client_task = is(phase, "train") && is(sent, "look");
             let alike = is(phase, named[sent].name);
-            assert_eq!(lifted.is_ok(), alike || look_for_client_task, "{sent} for {phase}");
+            assert_eq!(transformed.is_ok(), alike || look_for_client_task, "{sent} for {phase}");
             if phase == sent {
                 let aggregate = method.message_spec(MessageKind::Contribution, &facts);
-                assert_eq!(upload.control[1..], lifted.unwrap().control);
+                assert_eq!(upload.control[1..], transformed.unwrap().control);
                 assert_eq!(
                     method.message_spec(MessageKind::Upload, &facts).control.len(),
                     aggregate.control.len() + 1

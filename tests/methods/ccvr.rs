@@ -157,7 +157,7 @@ fn the_last_round_may_be_the_only_one_that_calibrates() {
     let last = small(Train::Head, |c| c.calibrated = Calibrated::LastRound);
     let run = engine(last, 3).run(2, 3);
     let calibrated: Vec<bool> =
-        run.figures.iter().map(|metrics| metrics.contains_key("calibration_loss")).collect();
+        run.metrics.iter().map(|metrics| metrics.contains_key("calibration_loss")).collect();
     assert_eq!(calibrated, [[false, false, true]; 3].concat());
     let until = |method, rounds| {
         let mut run = engine(method, 3);

@@ -247,7 +247,7 @@ fn a_server_distils_what_came_back() {
     let run = run(|c| c.server_distils = true, 2, 2);
     let plain = self::run(|_| (), 2, 2);
     assert!(far(&values(&run.server.save()), &values(&plain.server.save())) > 1e-4);
-    assert!(run.figures.iter().all(|metrics| metrics["distilled"] == 18.0));
+    assert!(run.metrics.iter().all(|metrics| metrics["distilled"] == 18.0));
     let stored = run.server.save();
     assert!(stored.of_kind(Kind::Settings).next().is_none(), "the cycle is of one round");
     let method = built(small(|c| c.server_distils = true), &known());

@@ -114,7 +114,7 @@ fn clients_and_server_keep_the_generators_of_clients() {
     }
     assert_eq!(run.states.len(), 2);
     // Metrics of a round: two generators replay in the second task.
-    let replayed: Vec<f64> = run.figures.iter().map(|one| one["replayed_generators"]).collect();
+    let replayed: Vec<f64> = run.metrics.iter().map(|one| one["replayed_generators"]).collect();
     assert_eq!(replayed, [0.0, 0.0, 2.0, 2.0]);
     // A server goes on from what it saved.
     let mut again = started(|_| (), 2);

@@ -103,7 +103,7 @@ fn downloads_are_means_over_senders() {
         let limit = (0.3 * units as f64).floor() as usize;
         assert_eq!(count * units / layer.values.len(), units - limit - 1, "{name}");
     }
-    assert_eq!(engine.figures[0].get("sent_fraction").map(|part| *part < 1.0), Some(true));
+    assert_eq!(engine.metrics[0].get("sent_fraction").map(|part| *part < 1.0), Some(true));
 }
 
 /// The knowledge base holds what both clients reported as the task before ended, and is one for a whole task.

@@ -267,7 +267,7 @@ fn a_task_ends_with_the_fisher_of_the_global_model() {
         let count = upload.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0];
         assert_eq!((parameters_of(upload).unwrap().len(), count), (0, 72 / 3));
     }
-    assert_eq!(three.figures[2]["fisher_samples"], 72.0);
+    assert_eq!(three.metrics[2]["fisher_samples"], 72.0);
 }
 
 /// Mid-task checkpoints: the server's state is read back with its assets, and goes on to the bit.

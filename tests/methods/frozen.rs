@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use fedcast::data::{Batch, Loader, Shard, Step, Transform};
-use fedcast::learning::{CacheFigures, FeatureCache, QueryView, Storage};
+use fedcast::learning::{CacheCounts, FeatureCache, QueryView, Storage};
 use fedcast::model::{Adaptation, FrozenPart, Prefix};
 use fedcast::policy::RunContext;
 
@@ -51,7 +51,7 @@ fn the_stream_below_the_first_adapted_block_is_computed_once() {
         }
     }
     let samples = ctx.dataset.train.len() as u64;
-    let CacheFigures { computed, read, .. } = ctx.cache.figures();
+    let CacheCounts { computed, read, .. } = ctx.cache.counts();
     assert_eq!((computed, read), (samples, 3 * samples));
 }
 
@@ -76,7 +76,7 @@ fn queries_are_computed_once_and_are_features_of_the_unprompted_backbone() {
     assert_eq!(brought(&computed), expected);
     // Features are found there.
     ctx.with_frozen_features(loader, FrozenPart::Whole).unwrap();
-    assert_eq!(ctx.cache.figures().computed, ctx.dataset.train.len() as u64);
+    assert_eq!(ctx.cache.counts().computed, ctx.dataset.train.len() as u64);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn queries_of_augmented_images_are_clean_and_kept_or_none() {
     let clean = ctx.with_queries(augmented.clone(), QueryView::Clean).unwrap();
     let of_plain = brought(&ctx.with_queries(plain, QueryView::Clean).unwrap());
     assert_eq!(brought(&clean), of_plain);
-    assert_eq!(ctx.cache.figures().computed, ctx.dataset.train.len() as u64);
+    assert_eq!(ctx.cache.counts().computed, ctx.dataset.train.len() as u64);
     let own = ctx.with_queries(augmented, QueryView::Augmented).unwrap();
     for batch in batches(&own) {
         assert!(batch.queries(&Device::Cpu).unwrap().is_none(), "a classifier computes them");

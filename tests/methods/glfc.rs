@@ -323,7 +323,7 @@ fn a_proxy_server_picks_the_old_model() {
         for (place, exchange) in run.exchanges.iter().enumerate() {
             let upload = exchange.up.as_ref().unwrap();
             let sent = upload.tensor(Kind::Statistics, "gradients");
-            // Two clients, two rounds a task: the first of them is signalled.
+            // Two clients, two rounds a task: the first of them is signaled.
             assert_eq!(sent.is_ok(), place % 4 < 2, "exchange {place}");
             if let Ok(sent) = sent {
                 assert_eq!(sent.shape(), [2, length]);
@@ -343,10 +343,10 @@ fn a_proxy_server_picks_the_old_model() {
         let is_old = |sent: &ParameterSet| {
             old.iter().all(|(name, old)| sent.get(name).unwrap().values.starts_with(&old.values))
         };
-        let better = usize::from(run.figures[1]["proxy_score"] >= run.figures[0]["proxy_score"]);
-        assert!(is_old(&sent[better]), "{:?}", &run.figures[..2]);
-        assert!(run.figures[0]["matching_distance"] > 0.0);
-        assert!(run.figures[0]["gradients"] == 4.0 && !run.figures[1].contains_key("gradients"));
+        let better = usize::from(run.metrics[1]["proxy_score"] >= run.metrics[0]["proxy_score"]);
+        assert!(is_old(&sent[better]), "{:?}", &run.metrics[..2]);
+        assert!(run.metrics[0]["matching_distance"] > 0.0);
+        assert!(run.metrics[0]["gradients"] == 4.0 && !run.metrics[1].contains_key("gradients"));
 
         let method = with_proxy(small(|c| c.fedavg.train = train));
         let mut again = engine(Arc::clone(&method), 3);
@@ -382,7 +382,7 @@ fn the_proxy_of_lga_scores_copies_of_features() {
         }
     }
     let scores = |run: &Engine| -> Vec<f64> {
-        run.figures.iter().map(|metrics| metrics["proxy_score"]).collect()
+        run.metrics.iter().map(|metrics| metrics["proxy_score"]).collect()
     };
     assert_eq!((scores(&lga)[0], scores(&lga)[3]), (0.0, 0.0));
     // In the middle of the first task what clients said of their features is kept, too.

@@ -80,10 +80,10 @@ fn distance(a: &[u8], b: &[u8]) -> f64 {
 fn draw(svg: &mut String, (left, top): (usize, usize), image: &[u8]) {
     for (at, byte) in image.iter().enumerate() {
         let (x, y) = (left + at % 8 * SIDE, top + at / 8 * SIDE);
-        let grey = format!("{byte:02x}").repeat(3);
+        let gray = format!("{byte:02x}").repeat(3);
         writeln!(
             svg,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{SIDE}\" height=\"{SIDE}\" fill=\"#{grey}\"/>"
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{SIDE}\" height=\"{SIDE}\" fill=\"#{gray}\"/>"
         )
         .expect("a string takes all");
     }

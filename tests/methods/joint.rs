@@ -37,7 +37,7 @@ fn joint_is_fedavg_with_one_client_and_one_task() {
 
 /// With one optimizer for the run, rounds of one epoch and SGD with momentum are one training.
 #[test]
-fn the_optimiser_goes_on_from_round_to_round() {
+fn the_optimizer_goes_on_from_round_to_round() {
     let mut run = engine(joint_of(Train::Head, true), 1);
     let plan =
         TrainingPlan { epochs: 1, batch: 1_000, ..plan(OptimizerConfig::sgd(0.1).momentum(0.9)) };

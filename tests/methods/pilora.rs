@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::Shard;
-use fedcast::methods::pilora::{AnsweringPairs, Compete, Forward, PiLora};
+use fedcast::methods::pilora::{AnsweringPairs, Compete, Forward, Pilora};
 use fedcast::model::{ParameterSet, PrototypeHead, is_lora};
 use fedcast::policy::{Method, parameters_of};
 use fedcast::wire::{Body, Kind};
@@ -11,8 +11,8 @@ use fedcast::wire::{Body, Kind};
 use crate::toys::{deal, facts};
 use crate::{built, engine};
 
-pub fn pilora(change: impl Fn(&mut PiLora)) -> Arc<dyn Method> {
-    let mut method = PiLora::default();
+pub fn pilora(change: impl Fn(&mut Pilora)) -> Arc<dyn Method> {
+    let mut method = Pilora::default();
     change(&mut method);
     built(method, &facts())
 }
@@ -67,7 +67,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 /// One round of the first task, whose classes are 0 and 1, with these shards: what was sent, and prototypes then.
 fn one_round(
-    change: impl Fn(&mut PiLora),
+    change: impl Fn(&mut Pilora),
     shards: impl Fn(&[Vec<u32>; 2]) -> Vec<Shard>,
 ) -> (Vec<Body>, Vec<Vec<f64>>) {
     let mut run = engine(pilora(change), 3);
@@ -134,14 +134,14 @@ fn prototypes_count_by_their_distance_from_reports() {
 
 #[test]
 fn forwarding_and_competition_change_the_training() {
-    let digest = |change: &dyn Fn(&mut PiLora)| {
+    let digest = |change: &dyn Fn(&mut Pilora)| {
         let run = engine(pilora(change), 3).run(2, 1);
         run.server.save().digest()
     };
     let usual = digest(&|_| ());
     assert_eq!(usual, digest(&|_| ()));
     for change in [
-        &(|own: &mut PiLora| own.forward = Forward::Current) as &dyn Fn(&mut PiLora),
+        &(|own: &mut Pilora| own.forward = Forward::Current) as &dyn Fn(&mut Pilora),
         &|own| own.compete = Compete::Seen,
         &|own| own.compete = Compete::Current,
         &|own| own.orthogonality = 0.0,
@@ -157,7 +157,7 @@ fn forwarding_and_competition_change_the_training() {
 #[test]
 fn later_pairs_do_not_answer_where_those_of_the_first_task_do() {
     let features = |answers, tasks| {
-        let change = |own: &mut PiLora| (own.forward, own.answers) = (Forward::Current, answers);
+        let change = |own: &mut Pilora| (own.forward, own.answers) = (Forward::Current, answers);
         let mut run = engine(pilora(change), 3);
         for task in 0..tasks {
             let shards = deal(&run.ctx, &run.view(task), 2);

@@ -101,7 +101,7 @@ fn features_of_the_first_stage_are_computed_once_per_sample() {
     let predictor = engine.server.predictor(&engine.ctx).unwrap();
     assert!(matches!(predictor.frozen_part(), FrozenPart::Adapted(_)));
     let all: Shard = (0..engine.ctx.dataset.train.len() as u32).collect();
-    assert_eq!(engine.ctx.cache.figures().computed, all.len() as u64);
+    assert_eq!(engine.ctx.cache.counts().computed, all.len() as u64);
     // What is kept is what the network gives, to the bit.
     let kept =
         engine.ctx.with_features_for(engine.ctx.statistics_loader(&all), &*predictor).unwrap();
@@ -115,7 +115,7 @@ fn features_of_the_first_stage_are_computed_once_per_sample() {
         };
         assert_eq!(bits(kept), bits(plain));
     }
-    let computed = engine.ctx.cache.figures().computed;
+    let computed = engine.ctx.cache.counts().computed;
     assert_eq!(computed, all.len() as u64, "asking again computes nothing");
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassPermutation, PartitionRule, Partitioner, Shard};
-use fedcast::learning::CacheFigures;
+use fedcast::learning::CacheCounts;
 use fedcast::methods::stsa::{
     Estimation, HeadMode, LambdaScale, OneUnit, Payload, Stsa, StsaConfig, UnitCount, Variant,
 };
@@ -88,7 +88,7 @@ fn seed(saved: &Body) -> u64 {
 
 /// Features of all training samples in the order of head rows, their rows, and the ridge head on
 /// them, without any federation.
-fn centralised(engine: &Engine) -> Vec<f64> {
+fn centralized(engine: &Engine) -> Vec<f64> {
     let saved = engine.server.save();
     let layer = Projection::draw(seed(&saved), config().dim, WIDTH as usize);
     let all: Shard = (0..engine.ctx.dataset.train.len() as u32).collect();
@@ -110,9 +110,9 @@ fn centralised(engine: &Engine) -> Vec<f64> {
 
 /// Invariant 1: any partition over any number of clients gives the head of all data together.
 #[test]
-fn the_head_is_that_of_centralised_ridge_for_every_partition() {
+fn the_head_is_that_of_centralized_ridge_for_every_partition() {
     let one = run(exact(), PartitionRule::Iid, 1);
-    let central = centralised(&one);
+    let central = centralized(&one);
     for clients in [1, 5, 50] {
         for beta in [1.0, 0.1, 0.05] {
             let other = run(exact(), PartitionRule::Dirichlet { beta }, clients);
@@ -129,7 +129,7 @@ fn the_head_is_that_of_centralised_ridge_for_every_partition() {
 fn statistics_are_of_the_images_that_describe() {
     let method: Arc<dyn Method> = Arc::new(Stsa::new(exact(), &facts()));
     let engine = Engine::new(method, facts(), apart()).run(3, 1);
-    let central = centralised(&engine);
+    let central = centralized(&engine);
     assert!(far(&values(&engine.server.save(), "weights"), &central) < 1e-9);
 }
 
@@ -140,7 +140,7 @@ fn every_sample_passes_the_backbone_once_whatever_the_clients_and_runs() {
     let again = Arc::new(Stsa::new(estimated(), &facts()));
     let second = Engine::new(again, facts(), first.ctx.clone()).run(2, 1);
     let samples = second.ctx.dataset.train.len() as u64;
-    let CacheFigures { computed, read, .. } = second.ctx.cache.figures();
+    let CacheCounts { computed, read, .. } = second.ctx.cache.counts();
     assert_eq!(computed, samples, "each once");
     // The diagnostics of STSA-E are a pass of their own.
     assert_eq!(read, 3 * samples, "both methods read nothing but rows");

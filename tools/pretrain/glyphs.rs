@@ -40,7 +40,7 @@ impl Glyphs {
         self.classes.len()
     }
 
-    /// Drawing `number` of class `class`: 8 x 8 grey values of 0 to 255 in steps of 1/16.
+    /// Drawing `number` of class `class`: 8 x 8 gray values of 0 to 255 in steps of 1/16.
     pub fn draw(&self, class: usize, number: u64) -> [u8; SIDE * SIDE] {
         let mut rng = self.key.round(2).client(class as u32).step(number).rng();
         let mut strokes: Strokes = self.classes[class].iter().map(|s| bend(&mut rng, s)).collect();
@@ -54,11 +54,11 @@ impl Glyphs {
     }
 }
 
-fn circle(centre: Point, radius: f64, from: f64, to: f64) -> Vec<Point> {
+fn circle(center: Point, radius: f64, from: f64, to: f64) -> Vec<Point> {
     (0..=12)
         .map(|i| {
             let angle = from + (to - from) * f64::from(i) / 12.0;
-            [centre[0] + radius * libm::cos(angle), centre[1] + radius * libm::sin(angle)]
+            [center[0] + radius * libm::cos(angle), center[1] + radius * libm::sin(angle)]
         })
         .collect()
 }
@@ -66,7 +66,7 @@ fn circle(centre: Point, radius: f64, from: f64, to: f64) -> Vec<Point> {
 /// The first classes: shapes with a name. `None` beyond them.
 fn plain_shape(class: usize) -> Option<Strokes> {
     let ray = |angle: f64| [0.5 + 0.5 * libm::cos(angle), 0.5 + 0.5 * libm::sin(angle)];
-    let centre = [0.5, 0.5];
+    let center = [0.5, 0.5];
     let turn = |k: usize, of: usize| TAU * k as f64 / of as f64;
     Some(match class {
         // Slanted bars; an upright one would be a digit in some hands.
@@ -75,9 +75,9 @@ fn plain_shape(class: usize) -> Option<Strokes> {
             vec![vec![ray(angle), ray(angle + PI)]]
         }
         // Half circles in four directions.
-        3..7 => vec![circle(centre, 0.5, turn(class - 3, 4), turn(class - 3, 4) + PI)],
+        3..7 => vec![circle(center, 0.5, turn(class - 3, 4), turn(class - 3, 4) + PI)],
         // Open rings: five sixths of a circle.
-        7..11 => vec![circle(centre, 0.5, turn(class - 7, 4), turn(class - 7, 4) + TAU * 0.8)],
+        7..11 => vec![circle(center, 0.5, turn(class - 7, 4), turn(class - 7, 4) + TAU * 0.8)],
         // Crosses.
         11..13 => {
             let angle = turn(class - 11, 8);
@@ -87,13 +87,13 @@ fn plain_shape(class: usize) -> Option<Strokes> {
         // Corners, right and sharp.
         13..21 => {
             let angle = turn(class - 13, 8);
-            vec![vec![ray(angle), centre, ray(angle + PI / 2.0)]]
+            vec![vec![ray(angle), center, ray(angle + PI / 2.0)]]
         }
         // Junctions of three rays.
         21..29 => {
             let angle = turn(class - 21, 8);
             let spread = if class.is_multiple_of(2) { PI / 2.0 } else { TAU / 3.0 };
-            vec![vec![ray(angle - spread), centre, ray(angle + spread)], vec![centre, ray(angle)]]
+            vec![vec![ray(angle - spread), center, ray(angle + spread)], vec![center, ray(angle)]]
         }
         // Zigzags and waves, flat and upright.
         29..33 => {
@@ -135,7 +135,7 @@ fn plain_shape(class: usize) -> Option<Strokes> {
         }
         41..45 => {
             let from = turn(class - 41, 4);
-            vec![circle(centre, 0.5, from, from + PI), circle(centre, 0.2, from, from + PI)]
+            vec![circle(center, 0.5, from, from + PI), circle(center, 0.2, from, from + PI)]
         }
         _ => return None,
     })

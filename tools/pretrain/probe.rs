@@ -12,7 +12,7 @@ use fedcast::numerics::streams::{Domain, StreamKey};
 
 use crate::trainer::transform;
 
-/// Frozen features of both splits of a data set of grey 8 x 8 images.
+/// Frozen features of both splits of a data set of gray 8 x 8 images.
 struct Features {
     train: (Vec<f32>, Vec<u32>),
     test: (Vec<f32>, Vec<u32>),
@@ -23,12 +23,14 @@ struct Features {
 impl Features {
     fn of(network: &Vit, dataset: &Dataset) -> Result<Features, LearningError> {
         let classes = dataset.classes();
-        let curriculum =
+        let task_sequence =
             TaskSequence::new(classes, &ClassPermutation::Native, &TaskSizes::Even(1))?;
-        let (curriculum, transform) = (Arc::new(curriculum), Arc::new(transform(network.config())));
+        let (task_sequence, transform) =
+            (Arc::new(task_sequence), Arc::new(transform(network.config())));
         let read = |split: &Arc<Split>| -> Result<_, LearningError> {
             let shard = (0..split.len() as u32).collect();
-            let loader = Loader::new(split.clone(), shard, curriculum.clone(), transform.clone());
+            let loader =
+                Loader::new(split.clone(), shard, task_sequence.clone(), transform.clone());
             let mut features = Vec::new();
             for batch in loader.in_order(256) {
                 let pixels = batch?.pixels(&Device::Cpu)?;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::images::Images;
 use super::template::{SampleSource, ScenarioAnswers};
-use super::{fitted, look, may_divide};
+use super::{check_partition, fitted, look};
 use crate::cli::failure::CliError;
 use crate::cli::stderr::{print_status, print_styled};
 use crate::fetch::{Name, Settings};
@@ -23,11 +23,13 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
     let mut draft = ScenarioAnswers::default();
     print_status("Questions about the scenario; an empty line accepts the value in brackets.");
     let question = "data: digits, cifar10, cifar100, or a folder of images";
-    let data: String = asked(answers, question, "digits".to_owned(), |word| is_data(word))?;
+    let data: String =
+        asked(answers, question, "digits".to_owned(), |word| check_data_answer(word))?;
     draft.data = SampleSource::of(data.trim());
     if data.trim() != "digits" {
         let question = "weights of a ViT (safetensors), none by default";
-        let weights: String = asked(answers, question, String::new(), |word| are_weights(word))?;
+        let weights: String =
+            asked(answers, question, String::new(), |word| check_weights_answer(word))?;
         draft.weights = Some(weights.trim()).filter(|path| !path.is_empty()).map(PathBuf::from);
     }
     let known = |name: &String| {
@@ -73,7 +75,7 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
 }
 
 /// Checks that the answer names a data set or a folder of images.
-fn is_data(word: &str) -> Result<(), String> {
+fn check_data_answer(word: &str) -> Result<(), String> {
     let SampleSource::Folder(path) = SampleSource::of(word.trim()) else { return Ok(()) };
     let shown = path.display();
     match (path.is_dir(), Images::of(&path)) {
@@ -88,7 +90,7 @@ fn is_data(word: &str) -> Result<(), String> {
 }
 
 /// Checks that the answer names weights to fetch, or the file of a vision transformer.
-fn are_weights(word: &str) -> Result<(), String> {
+fn check_weights_answer(word: &str) -> Result<(), String> {
     let path = Path::new(word.trim());
     match Name::of_path(path) {
         _ if word.trim().is_empty() => Ok(()),
@@ -125,7 +127,7 @@ fn divides(draft: &ScenarioAnswers, methods: &Registry) -> Result<(), String> {
     let folder = std::env::current_dir().unwrap_or_default();
     // Other errors are reported when the file is to be written.
     let Ok(fitted) = fitted(draft, &folder, "new", methods) else { return Ok(()) };
-    let divided = may_divide(draft, &fitted.loaded.scenario, &folder, methods);
+    let divided = check_partition(draft, &fitted.loaded.scenario, &folder, methods);
     divided.map_err(|error| error.to_string())
 }
 

@@ -20,7 +20,7 @@ pub enum NewBackbone {
 }
 
 /// Checks that the data are there, and are a folder of images if they have no name.
-pub(super) fn are_usable(data: &SampleSource) -> Result<(), CliError> {
+pub(super) fn check_data(data: &SampleSource) -> Result<(), CliError> {
     let SampleSource::Folder(path) = data else { return Ok(()) };
     if !path.exists() {
         return Err(CliError::from(DataError::Missing {
@@ -63,7 +63,7 @@ fn section_of(path: &Path) -> Option<String> {
 }
 
 /// Checks that the weights suit the kind of network and the data.
-pub(super) fn are_weights_of(draft: &ScenarioAnswers) -> Result<(), CliError> {
+pub(super) fn check_weights(draft: &ScenarioAnswers) -> Result<(), CliError> {
     let word = draft.weights.as_ref().map(|weights| weights.to_string_lossy());
     let is_digits = draft.data == SampleSource::Named("digits".to_owned());
     let message = match (draft.backbone, word.as_deref()) {
@@ -100,7 +100,7 @@ mod tests {
             let weights = (!weights.is_empty()).then(|| weights.into());
             let data = SampleSource::of(data);
             let draft = ScenarioAnswers { backbone, data, weights, ..ScenarioAnswers::default() };
-            are_weights_of(&draft).err().map(|error| error.to_string())
+            check_weights(&draft).err().map(|error| error.to_string())
         };
         let (vit, resnet) = (NewBackbone::Vit, NewBackbone::ResNet18);
         for (backbone, data, weights) in [

@@ -38,7 +38,7 @@ pub struct KeysArgs {
 
 /// Lists all keys or explains those of a section.
 pub fn execute(args: &KeysArgs, methods: &Registry) -> Result<Exit, CliError> {
-    let keys = asked(args.section.as_deref(), methods)?;
+    let keys = keys_of(args.section.as_deref(), methods)?;
     if args.format == OutputFormat::Json {
         print_json(&KnownKeys { keys: keys.iter().map(ListedKey::of).collect() })?;
         return Ok(Exit::Done);
@@ -69,7 +69,7 @@ const FREE_KEYS: &str = "
 ";
 
 /// Returns the keys that an argument names.
-fn asked(section: Option<&str>, methods: &Registry) -> Result<Vec<KnownKey>, CliError> {
+fn keys_of(section: Option<&str>, methods: &Registry) -> Result<Vec<KnownKey>, CliError> {
     let method = section.and_then(|section| section.strip_prefix("method."));
     if let Some(name) = method.filter(|name| *name != "name") {
         let name = name.split('.').next().unwrap_or_default();

@@ -60,7 +60,7 @@ pub(super) fn follow(args: &ListArgs, folder: &Path, methods: &Registry) -> Resu
                 }
             } else if followed.remove(&run.path).is_some() {
                 let RoundsClosed { rounds, accuracy } = RoundsClosed::of(run);
-                let accuracy = said(accuracy);
+                let accuracy = accuracy_text(accuracy);
                 print(&format!(
                     "{}  {state} after round {rounds}{accuracy}\n",
                     below(folder, &run.path)
@@ -84,7 +84,7 @@ fn below(folder: &Path, path: &Path) -> String {
     below.unwrap_or(path).display().to_string()
 }
 
-fn said(accuracy: Option<f64>) -> String {
+fn accuracy_text(accuracy: Option<f64>) -> String {
     accuracy.map_or_else(String::new, |share| format!(", accuracy {} %", percent(Some(share))))
 }
 
@@ -114,7 +114,7 @@ impl RoundsClosed {
     fn line(self, planned: Option<u64>, left: Option<f64>) -> String {
         let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
         let left = left.map_or_else(String::new, |s| format!(", about {} left", WallSeconds(s)));
-        format!("round {}{of}{}{left}", self.rounds, said(self.accuracy))
+        format!("round {}{of}{}{left}", self.rounds, accuracy_text(self.accuracy))
     }
 }
 

@@ -118,7 +118,7 @@ fn ago(age: Duration) -> String {
 pub(super) fn list(args: &ListArgs, methods: &Registry) -> Result<Exit, CliError> {
     let usual = || PathBuf::from(if Path::new("runs").is_dir() { "runs" } else { "." });
     let folder = args.folder.clone().unwrap_or_else(usual);
-    given::folder_of_runs(&folder)?;
+    given::check_folder_of_runs(&folder)?;
     if !folder.is_dir() {
         return Err(CliError::Usage(format!("{} is not a folder", folder.display())));
     }

@@ -32,12 +32,12 @@ pub(super) fn schema(path: &Path) -> Result<SchemaRef, DataError> {
     let schema = reader(path, None)?.schema();
     let file =
         files::open(path, FileKind::Data).map_err(|e| DataError::io(path, "an Arrow file", e))?;
-    are_values_inside(BufReader::new(file)).map_err(|error| broken(path, error))?;
+    check_buffers_inside(BufReader::new(file)).map_err(|error| broken(path, error))?;
     Ok(schema)
 }
 
 /// Checks that the buffers of every message lie inside its body, which the Arrow reader does not check.
-fn are_values_inside(mut file: BufReader<File>) -> io::Result<()> {
+fn check_buffers_inside(mut file: BufReader<File>) -> io::Result<()> {
     while let Some(length) = message_length(&mut file)? {
         let mut head = Vec::new();
         (&mut file).take(length).read_to_end(&mut head)?;

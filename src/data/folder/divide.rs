@@ -27,7 +27,7 @@ impl Division {
             (Some(SplitSection::List { list }), _) => list::read(root, list, list),
             (Some(SplitSection::Lists { train, test }), _) => list::read(root, train, test),
             (None, Some(share)) => drawn(root, share, options.layout),
-            (None, None) => match published::recognised(root, options.clients)? {
+            (None, None) => match published::recognized(root, options.clients)? {
                 Some(division) => Ok(division),
                 None => by_folders(root, options.layout),
             },

@@ -1,6 +1,6 @@
 //! Number of auxiliary samples, and their shards.
 
-use super::dataset::{is_at_hand, whole_class_sizes};
+use super::dataset::{is_present, whole_class_sizes};
 use crate::data::{Auxiliary, AuxiliaryFacts, DataError, Dataset};
 use crate::scenario::{AuxiliarySection, DataSection, DataSource, Population, Scenario};
 
@@ -21,7 +21,7 @@ impl AuxiliaryFacts {
             Some(other)
                 if section.samples.is_none()
                     && other.source != DataSource::Digits
-                    && is_at_hand(&other) =>
+                    && is_present(&other) =>
             {
                 Some(Dataset::listed(&other)?.train.len())
             }

@@ -9,7 +9,7 @@ use crate::data::image_arrays::{self, ImageArrays};
 use crate::data::packed::{self, PackedOptions};
 use crate::data::synthetic::{self, SyntheticOptions};
 use crate::data::table::{self, TableNames};
-use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
+use crate::data::text::{PlayOptions, Tokenizer, WordPieces, play};
 use crate::data::{DataError, Dataset, Purpose, Split, digits, idx, leaf};
 use crate::fetch::Settings;
 use crate::scenario::{
@@ -23,8 +23,8 @@ impl Dataset {
     ///
     /// # Errors
     /// Returns an error if data are missing or damaged, or if classes are too small to hold samples out.
-    pub fn from_scenario(scenario: &Scenario, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
-        Ok(Dataset::with_auxiliary(scenario, tokeniser)?.0)
+    pub fn from_scenario(scenario: &Scenario, tokenizer: &Tokenizer) -> Result<Dataset, DataError> {
+        Ok(Dataset::with_auxiliary(scenario, tokenizer)?.0)
     }
 
     /// Returns the data of a scenario, and the auxiliary samples if `[data.auxiliary]` asks for some.
@@ -33,15 +33,15 @@ impl Dataset {
     /// Fails as [`from_scenario`](Self::from_scenario) does.
     pub fn with_auxiliary(
         scenario: &Scenario,
-        tokeniser: &Tokeniser,
+        tokenizer: &Tokenizer,
     ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let section = &scenario.data;
-        let data = Dataset::open(section, tokeniser)?.noting_other_sizes(section);
+        let data = Dataset::open(section, tokenizer)?.noting_other_sizes(section);
         let data = data.noting_normalized_floats(section);
         let (data, taken) = data.split_by(scenario)?;
         let other = section.auxiliary.as_ref().and_then(|auxiliary| auxiliary.as_data(section));
         let auxiliary = match other {
-            Some(other) => Some(Dataset::open(&other, tokeniser)?.train),
+            Some(other) => Some(Dataset::open(&other, tokenizer)?.train),
             None => taken,
         };
         Ok((data.noting_untested(), auxiliary))
@@ -65,7 +65,7 @@ impl Dataset {
     /// # Errors
     /// Fails as [`open`](Self::open) does.
     pub fn listed(section: &DataSection) -> Result<Dataset, DataError> {
-        Dataset::opened(section, &Tokeniser::Characters, 0)
+        Dataset::opened(section, &Tokenizer::Characters, 0)
     }
 
     /// Applies the owners listed in a file, and removes auxiliary (returned second) and held-out samples.
@@ -92,17 +92,17 @@ impl Dataset {
         Ok((data, taken))
     }
 
-    /// Opens what `[data]` names, all of it; `tokeniser` is for text.
+    /// Opens what `[data]` names, all of it; `tokenizer` is for text.
     ///
     /// # Errors
     /// Returns an error if data are missing or damaged.
-    pub fn open(section: &DataSection, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
-        Dataset::opened(section, tokeniser, IN_MEMORY)
+    pub fn open(section: &DataSection, tokenizer: &Tokenizer) -> Result<Dataset, DataError> {
+        Dataset::opened(section, tokenizer, IN_MEMORY)
     }
 
     fn opened(
         section: &DataSection,
-        tokeniser: &Tokeniser,
+        tokenizer: &Tokenizer,
         budget: usize,
     ) -> Result<Dataset, DataError> {
         let most = |samples: Option<u32>| samples.map(|samples| samples as usize);
@@ -133,7 +133,7 @@ impl Dataset {
             }
             DataSource::Play => {
                 let text = section.text.clone().unwrap_or_default();
-                play::open(&path(section)?, &play_options(&text), tokeniser)?
+                play::open(&path(section)?, &play_options(&text), tokenizer)?
             }
             DataSource::Folder => {
                 let (split, clients) = (section.split.clone(), section.client.is_some());
@@ -200,21 +200,21 @@ fn play_options(section: &TextSection) -> PlayOptions {
     }
 }
 
-impl Tokeniser {
+impl Tokenizer {
     /// Returns the tokenizer of a scenario's backbone.
     ///
     /// # Errors
     /// Returns an error if the vocabulary cannot be read, or has more pieces than the network has embeddings.
-    pub fn from_scenario(section: &BackboneSection) -> Result<Tokeniser, DataError> {
+    pub fn from_scenario(section: &BackboneSection) -> Result<Tokenizer, DataError> {
         let BackboneSection::Bert(BertSection { vocabulary, architecture, .. }) = section else {
-            return Ok(Tokeniser::Characters);
+            return Ok(Tokenizer::Characters);
         };
-        let (tokeniser, tokens) = match vocabulary {
-            None => (Tokeniser::Characters, Tokeniser::CHARACTERS),
+        let (tokenizer, tokens) = match vocabulary {
+            None => (Tokenizer::Characters, Tokenizer::CHARACTERS),
             Some(path) => {
                 let pieces = WordPieces::open(&Settings::from_env().weights_at(path)?)?;
                 let tokens = pieces.tokens();
-                (Tokeniser::WordPieces(Arc::new(pieces)), tokens)
+                (Tokenizer::WordPieces(Arc::new(pieces)), tokens)
             }
         };
         if tokens > architecture.vocabulary as usize {
@@ -223,12 +223,12 @@ impl Tokeniser {
                 format!("set backbone.architecture.vocabulary = {tokens}, as the weights have it"),
             ));
         }
-        Ok(tokeniser)
+        Ok(tokenizer)
     }
 }
 
 /// Returns true if the data are present, so that they can be listed; embedded ones always are.
-pub fn is_at_hand(section: &DataSection) -> bool {
+pub fn is_present(section: &DataSection) -> bool {
     section.source.is_built_in() || path(section).is_ok_and(|path| path.exists())
 }
 
@@ -256,7 +256,7 @@ pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
 /// Returns the number of training samples of every class. None are subtracted for other purposes.
 pub(super) fn whole_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     if section.source == DataSource::Digits && section.nominal.is_none() {
-        let data = Dataset::open(section, &Tokeniser::Characters).ok()?;
+        let data = Dataset::open(section, &Tokenizer::Characters).ok()?;
         return Some(data.class_sizes());
     }
     let sizes = section.sizes()?;

@@ -15,5 +15,5 @@ mod tests;
 mod transforms;
 
 pub(crate) use auxiliary::shards;
-pub use dataset::{is_at_hand, nominal_class_sizes};
+pub use dataset::{is_present, nominal_class_sizes};
 pub use transforms::Transforms;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::data::store::Store;
-use crate::data::text::Tokeniser;
+use crate::data::text::Tokenizer;
 use crate::data::{Dataset, Jitter, Kernel, Normalization, Split, Step};
 use crate::scenario::FolderLayout;
 use crate::scenario::{
@@ -58,13 +58,13 @@ fn digits_section() -> DataSection {
 #[test]
 fn nominal_sizes_are_those_of_the_data() {
     let mut section = digits_section();
-    let data = Dataset::open(&section, &Tokeniser::Characters).unwrap();
+    let data = Dataset::open(&section, &Tokenizer::Characters).unwrap();
     assert_eq!(nominal_class_sizes(&section), Some(data.class_sizes()));
     let sizes = section.sizes().unwrap();
     assert_eq!(sizes.train as usize, data.train.len());
     assert_eq!(sizes.test as usize, data.test.len());
     section.subset = Some(20);
-    let data = Dataset::open(&section, &Tokeniser::Characters).unwrap();
+    let data = Dataset::open(&section, &Tokenizer::Characters).unwrap();
     assert_eq!(data.class_sizes(), [20; 10]);
     assert_eq!(nominal_class_sizes(&section), Some(data.class_sizes()));
     section.nominal = Some(NominalSizes { classes: 4, train: 42, test: 8 });
@@ -77,7 +77,7 @@ fn nominal_sizes_are_those_of_the_data() {
 
 #[test]
 fn a_test_subset_keeps_the_first_test_samples_of_every_class() {
-    let open = |section: &DataSection| Dataset::open(section, &Tokeniser::Characters).unwrap();
+    let open = |section: &DataSection| Dataset::open(section, &Tokenizer::Characters).unwrap();
     let all = open(&digits_section());
     let section = DataSection { test_subset: Some(3), ..digits_section() };
     let few = open(&section);
@@ -97,7 +97,7 @@ fn a_test_subset_keeps_the_first_test_samples_of_every_class() {
 fn stated_sizes_that_the_data_do_not_have_are_noted() {
     let sizes = |classes, train, test| Some(NominalSizes { classes, train, test });
     let notes = |section: &DataSection| {
-        let data = Dataset::open(section, &Tokeniser::Characters).unwrap();
+        let data = Dataset::open(section, &Tokenizer::Characters).unwrap();
         data.noting_other_sizes(section).notes
     };
     let with = |nominal| DataSection { nominal, ..digits_section() };
@@ -119,9 +119,9 @@ fn stated_sizes_that_the_data_do_not_have_are_noted() {
 
 #[test]
 fn a_subset_keeps_the_first_samples_of_every_class() {
-    let all = Dataset::open(&digits_section(), &Tokeniser::Characters).unwrap();
+    let all = Dataset::open(&digits_section(), &Tokenizer::Characters).unwrap();
     let few =
-        Dataset::open(&DataSection { subset: Some(3), ..digits_section() }, &Tokeniser::Characters)
+        Dataset::open(&DataSection { subset: Some(3), ..digits_section() }, &Tokenizer::Characters)
             .unwrap();
     for class in 0..10 {
         for (a, b) in all.train.by_class()[class].iter().zip(&few.train.by_class()[class]) {
@@ -171,7 +171,7 @@ fn a_squash_stands_in_place_of_the_resize_and_jitter_comes_last() {
 #[test]
 fn a_data_set_without_a_path_says_so() {
     let section = DataSection { source: DataSource::Folder, ..digits_section() };
-    let message = Dataset::open(&section, &Tokeniser::Characters).unwrap_err().to_string();
+    let message = Dataset::open(&section, &Tokenizer::Characters).unwrap_err().to_string();
     assert!(message.contains("give data.path"), "{message}");
 }
 
@@ -186,8 +186,8 @@ fn validation_takes_the_place_of_the_test_set_only_where_it_is_asked_for() {
         Scenario { data, seed, ..read.scenario }
     };
     let open =
-        |scenario: &Scenario| Dataset::from_scenario(scenario, &Tokeniser::Characters).unwrap();
-    let whole = Dataset::open(&digits_section(), &Tokeniser::Characters).unwrap();
+        |scenario: &Scenario| Dataset::from_scenario(scenario, &Tokenizer::Characters).unwrap();
+    let whole = Dataset::open(&digits_section(), &Tokenizer::Characters).unwrap();
     let origins = |split: &Split| -> Vec<u32> {
         (0..split.len() as u32).map(|sample| split.origin(sample)).collect()
     };

@@ -39,10 +39,10 @@ pub(in crate::data) fn number(
     let JoinedLabels { names, mut rows, is_named, notes } = join(&all)?;
     let test_rows = rows.split_off(train.len());
     if !is_named {
-        has_all_labels((test.unwrap_or(&[]), &test_rows), (&names, &rows))?;
+        check_test_labels((test.unwrap_or(&[]), &test_rows), (&names, &rows))?;
     }
     let place = train.first().map_or(Path::new(""), |file| file.place);
-    differ(place, &names)?;
+    check_distinct_names(place, &names)?;
     // A class without test samples merely has no accuracy; without training samples it is none.
     if let Some(class) = present(&rows, names.len()).iter().position(|there| !there) {
         let samples: usize = rows.iter().map(Vec::len).sum();
@@ -60,7 +60,7 @@ fn present(rows: &[Vec<u32>], classes: usize) -> Vec<bool> {
 }
 
 /// Checks that every label of the test part occurs in the training part.
-fn has_all_labels(
+fn check_test_labels(
     (test, test_rows): (&[FileLabels<'_>], &[Vec<u32>]),
     (names, train_rows): (&[String], &[Vec<u32>]),
 ) -> Result<(), DataError> {
@@ -78,7 +78,7 @@ fn has_all_labels(
 }
 
 /// Checks that no two names differ only in capitalization.
-fn differ(place: &Path, names: &[String]) -> Result<(), DataError> {
+fn check_distinct_names(place: &Path, names: &[String]) -> Result<(), DataError> {
     let mut small: BTreeMap<String, &String> = BTreeMap::new();
     for name in names {
         if let Some(other) = small.insert(name.to_lowercase(), name) {

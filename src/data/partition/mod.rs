@@ -8,10 +8,10 @@
 //! ```
 //! use fedcast::data::{digits, ClassPermutation, TaskSequence, PartitionRule, Partitioner, TaskSizes};
 //! let digits = digits::embedded()?;
-//! let curriculum = TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5))?;
+//! let task_sequence = TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5))?;
 //! let partitioner = Partitioner::new(PartitionRule::Dirichlet { beta: 0.5 }, 4, 7);
-//! let shards = partitioner.shards(&curriculum.tasks[0], digits.train.by_class())?;
-//! let counts = partitioner.counts(&curriculum.tasks[0], &digits.class_sizes())?;
+//! let shards = partitioner.shards(&task_sequence.tasks[0], digits.train.by_class())?;
+//! let counts = partitioner.counts(&task_sequence.tasks[0], &digits.class_sizes())?;
 //! assert!(shards.iter().zip(&counts).all(|(s, c)| s.len() == c.iter().sum::<u32>() as usize));
 //! assert!(shards.iter().all(|s| s.len() >= 6)); // the protocol's minimum
 //! # Ok::<(), fedcast::data::DataError>(())

@@ -154,13 +154,13 @@ mod tests {
     use super::*;
     use crate::data::{ClassPermutation, TaskSizes};
 
-    fn curriculum() -> TaskSequence {
+    fn ten_classes_in_turn() -> TaskSequence {
         TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5)).unwrap()
     }
 
     /// Returns the advice for ten classes of `size` samples, in five tasks.
     fn advice(partitioner: &Partitioner, size: usize) -> String {
-        let (task_sequence, sizes) = (curriculum(), vec![size; 10]);
+        let (task_sequence, sizes) = (ten_classes_in_turn(), vec![size; 10]);
         let failed = |view| partitioner.counts(view, &sizes).err();
         let error = task_sequence.tasks.iter().find_map(|view| failed(view)).expect("impossible");
         let (DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. }) =
@@ -204,7 +204,7 @@ mod tests {
         let beta = text.split(['=', '`']).nth(2).unwrap().trim().parse().unwrap();
         let even = Partitioner { kind: PartitionRule::Dirichlet { beta }, ..uneven.clone() };
         let works = |of: &Partitioner| {
-            curriculum().tasks.iter().all(|view| of.counts(view, &[40; 10]).is_ok())
+            ten_classes_in_turn().tasks.iter().all(|view| of.counts(view, &[40; 10]).is_ok())
         };
         assert!(works(&even) && !works(&uneven), "{text}");
     }

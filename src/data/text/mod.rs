@@ -1,9 +1,9 @@
 //! Text data: plays as labeled windows of characters, and tokenizers.
 
 pub(crate) mod play;
-mod tokeniser;
+mod tokenizer;
 mod word_pieces;
 
 pub use play::PlayOptions;
-pub use tokeniser::Tokeniser;
+pub use tokenizer::Tokenizer;
 pub use word_pieces::WordPieces;

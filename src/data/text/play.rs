@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Tokeniser;
+use super::Tokenizer;
 use crate::data::store::Store;
 use crate::data::{DataError, Dataset, Split};
 
@@ -35,7 +35,7 @@ pub struct PlayOptions {
 impl PlayOptions {
     /// Returns the number of tokens of a sample.
     pub fn length(&self) -> usize {
-        self.context + Tokeniser::FRAME
+        self.context + Tokenizer::FRAME
     }
 }
 
@@ -49,7 +49,7 @@ const EXPECTED: &str =
 pub fn open(
     path: &Path,
     options: &PlayOptions,
-    tokeniser: &Tokeniser,
+    tokenizer: &Tokenizer,
 ) -> Result<Dataset, DataError> {
     let text = crate::files::read_text(path, crate::files::FileKind::Text)
         .map_err(|error| DataError::io(path, EXPECTED, error))?;
@@ -81,7 +81,7 @@ pub fn open(
             for &at in places {
                 let Some(&class) = class_of.get(&said[at]) else { continue };
                 let seen = &said[at.saturating_sub(options.context)..at];
-                windows.tokens.extend(tokeniser.encode(seen, options.length())?);
+                windows.tokens.extend(tokenizer.encode(seen, options.length())?);
                 windows.labels.push(class);
                 windows.speakers.push(speaker);
             }
@@ -213,7 +213,7 @@ C:
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("play.txt");
         std::fs::write(&path, play).unwrap();
-        open(&path, options, &Tokeniser::Characters)
+        open(&path, options, &Tokenizer::Characters)
     }
 
     #[test]
@@ -253,7 +253,7 @@ C:
         // The second character of the first speaker is an "o", and before it stands an "n"; the sixth an "n".
         let encode = |text: &str| {
             let text: Vec<char> = text.chars().collect();
-            Tokeniser::Characters.encode(&text, options().length()).unwrap()
+            Tokenizer::Characters.encode(&text, options().length()).unwrap()
         };
         assert_eq!((play.train.tokens(&[0]), play.train.labels()[0]), (Some(encode("n")), 0));
         assert_eq!((play.train.tokens(&[5]), play.train.labels()[5]), (Some(encode(" no ")), 2));

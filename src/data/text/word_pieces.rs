@@ -36,7 +36,7 @@ impl WordPieces {
             false => Tokenizer::from_bytes(of_vocabulary(&text).to_string()),
         };
         let mut tokenizer = tokenizer.map_err(|error| corrupt(error.to_string()))?;
-        // `Tokeniser` pads and truncates by itself.
+        // `Tokenizer` pads and truncates by itself.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| corrupt(error.to_string()))?;
         let of = |piece: &str| {

@@ -20,7 +20,7 @@ pub struct Window {
 /// Returns the central `side x side` window of an image at least that large.
 ///
 /// Half pixels are rounded to even, as in torchvision.
-pub fn centre(height: usize, width: usize, side: usize) -> Window {
+pub fn center(height: usize, width: usize, side: usize) -> Window {
     let middle = |full: usize| ((full - side) as f64 / 2.0).round_ties_even() as usize;
     Window { top: middle(height), left: middle(width), height: side, width: side }
 }
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn centres_round_half_to_even() {
-        assert_eq!(centre(256, 256, 224).top, 16);
-        assert_eq!(centre(5, 5, 4).top, 0);
-        assert_eq!(centre(7, 7, 4).top, 2);
+        assert_eq!(center(256, 256, 224).top, 16);
+        assert_eq!(center(5, 5, 4).top, 0);
+        assert_eq!(center(7, 7, 4).top, 2);
     }
 }

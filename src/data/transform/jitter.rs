@@ -52,7 +52,7 @@ fn colors<T>(image: &[T], channels: usize) -> Option<[&[T]; 3]> {
 }
 
 /// Converts planes to gray as Pillow does: ITU-R 601 in 16-bit fixed point.
-fn grey_u8(image: &[u8], channels: usize) -> Vec<u8> {
+fn gray_u8(image: &[u8], channels: usize) -> Vec<u8> {
     let Some([red, green, blue]) = colors(image, channels) else { return image.to_vec() };
     let weigh = |((r, g), b): ((&u8, &u8), &u8)| {
         (19_595 * u32::from(*r) + 38_470 * u32::from(*g) + 7_471 * u32::from(*b) + 0x8000) >> 16
@@ -71,15 +71,15 @@ pub fn adjust_u8(image: &mut [u8], channels: usize, property: Property, factor: 
     match property {
         Property::Brightness => image.iter_mut().for_each(|value| blend(value, 0)),
         Property::Contrast => {
-            let grey = grey_u8(image, channels);
-            let sum: u64 = grey.iter().map(|value| u64::from(*value)).sum();
-            let mean = (sum as f64 / grey.len().max(1) as f64 + 0.5) as u8;
+            let gray = gray_u8(image, channels);
+            let sum: u64 = gray.iter().map(|value| u64::from(*value)).sum();
+            let mean = (sum as f64 / gray.len().max(1) as f64 + 0.5) as u8;
             image.iter_mut().for_each(|value| blend(value, mean));
         }
         Property::Saturation => {
-            let grey = grey_u8(image, channels);
-            for plane in image.chunks_exact_mut(grey.len().max(1)) {
-                plane.iter_mut().zip(&grey).for_each(|(value, grey)| blend(value, *grey));
+            let gray = gray_u8(image, channels);
+            for plane in image.chunks_exact_mut(gray.len().max(1)) {
+                plane.iter_mut().zip(&gray).for_each(|(value, gray)| blend(value, *gray));
             }
         }
     }
@@ -91,7 +91,7 @@ pub fn adjust_f32(image: &mut [f32], channels: usize, property: Property, factor
     let blend = |value: &mut f32, lacking: f32| {
         *value = (factor * *value + (1.0 - factor) * lacking).clamp(0.0, 1.0);
     };
-    let grey: Vec<f32> = match (property, colors(image, channels)) {
+    let gray: Vec<f32> = match (property, colors(image, channels)) {
         (Property::Brightness, _) => Vec::new(),
         (_, None) => image.to_vec(),
         (_, Some([red, green, blue])) => {
@@ -102,13 +102,13 @@ pub fn adjust_f32(image: &mut [f32], channels: usize, property: Property, factor
     match property {
         Property::Brightness => image.iter_mut().for_each(|value| blend(value, 0.0)),
         Property::Contrast => {
-            let mean = grey.iter().map(|value| f64::from(*value)).sum::<f64>();
-            let mean = (mean / grey.len().max(1) as f64) as f32;
+            let mean = gray.iter().map(|value| f64::from(*value)).sum::<f64>();
+            let mean = (mean / gray.len().max(1) as f64) as f32;
             image.iter_mut().for_each(|value| blend(value, mean));
         }
         Property::Saturation => {
-            for plane in image.chunks_exact_mut(grey.len().max(1)) {
-                plane.iter_mut().zip(&grey).for_each(|(value, grey)| blend(value, *grey));
+            for plane in image.chunks_exact_mut(gray.len().max(1)) {
+                plane.iter_mut().zip(&gray).for_each(|(value, gray)| blend(value, *gray));
             }
         }
     }

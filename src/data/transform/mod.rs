@@ -10,7 +10,7 @@
 //! let transform = Transform {
 //!     steps: vec![Step::Resize { side: 32, kernel: Kernel::Pillow }],
 //!     normalization: Normalization::Half,
-//!     channels: Some(3), // grey becomes red = green = blue
+//!     channels: Some(3), // gray becomes red = green = blue
 //! };
 //! let digits = digits::embedded()?;
 //! let (key, mut pixels) = (StreamKey::new(0, Domain::Augment), Vec::new());
@@ -195,7 +195,7 @@ impl Workspace {
             Step::Squash { side, kernel } => self.resize(kernel, side, side),
             Step::CenterCrop { side } => {
                 self.check_window(side)?;
-                self.cut(crop::centre(h, w, side));
+                self.cut(crop::center(h, w, side));
             }
             Step::Flip { .. } => self.mirror(),
             Step::RandomCrop { .. } | Step::RandomResizedCrop { .. } | Step::Jitter(_) => {

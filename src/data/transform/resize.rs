@@ -109,11 +109,11 @@ fn antialiased(
     let scale = from as f64 / to as f64;
     let stretch = scale.max(1.0);
     let support = reach * stretch;
-    let centre = (o as f64 + 0.5) * scale;
-    let start = (centre - support + 0.5).max(0.0) as usize;
-    let end = ((centre + support + 0.5) as usize).min(from);
+    let center = (o as f64 + 0.5) * scale;
+    let start = (center - support + 0.5).max(0.0) as usize;
+    let end = ((center + support + 0.5) as usize).min(from);
     let mut line: Vec<f64> =
-        (start..end).map(|i| kernel((i as f64 - centre + 0.5) / stretch)).collect();
+        (start..end).map(|i| kernel((i as f64 - center + 0.5) / stretch)).collect();
     let total: f64 = line.iter().sum();
     if total != 0.0 {
         line.iter_mut().for_each(|w| *w /= total);

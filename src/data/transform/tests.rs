@@ -122,9 +122,9 @@ fn a_padded_crop_shifts_the_image_over_black() {
 
 #[test]
 fn grey_repeats_and_wrong_channels_are_refused() {
-    let grey = noise([1, 4, 4]);
+    let gray = noise([1, 4, 4]);
     let to = |channels, normalization| Transform { steps: vec![], normalization, channels };
-    let out = apply(&to(Some(3), Normalization::Half), &image(&grey, [1, 4, 4]), 0);
+    let out = apply(&to(Some(3), Normalization::Half), &image(&gray, [1, 4, 4]), 0);
     assert_eq!(out[..16], out[16..32]);
     assert_eq!(out[..16], out[32..]);
     let color = noise([3, 4, 4]);
@@ -138,10 +138,10 @@ fn grey_repeats_and_wrong_channels_are_refused() {
         message.contains("the network takes images of 4 channels, and these have 3 channels"),
         "{message}"
     );
-    let message = refused(to(None, Normalization::ImageNet), image(&grey, [1, 4, 4]));
+    let message = refused(to(None, Normalization::ImageNet), image(&gray, [1, 4, 4]));
     assert!(message.contains("does not fit images of 1 channels"), "{message}");
     let crop = Transform { steps: vec![Step::CenterCrop { side: 5 }], ..Transform::default() };
-    let message = refused(crop, image(&grey, [1, 4, 4]));
+    let message = refused(crop, image(&gray, [1, 4, 4]));
     assert!(message.contains("crop of 5 pixels does not fit an image of 4 x 4"), "{message}");
 }
 

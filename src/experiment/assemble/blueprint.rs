@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::error::AssembleError;
 use crate::data::{
     AuxiliaryFacts, ClientTask, ClientTasks, DataError, Dataset, FreshClients, NaturalClients,
-    Partitioner, TaskSequence, TaskView, is_at_hand, nominal_class_sizes,
+    Partitioner, TaskSequence, TaskView, is_present, nominal_class_sizes,
 };
 use crate::federation::{LabelCountSource, by_row};
 use crate::policy::ClassCounts;
@@ -64,13 +64,13 @@ pub struct ListedDataset {
 /// Lists the data of a scenario, if a plan needs them and they are there.
 ///
 /// A plan needs them if a file gives the partition, and does not if `data.nominal` states the sizes of classes.
-pub fn at_hand(scenario: &Scenario) -> Result<Option<ListedDataset>, DataError> {
+pub fn listed_dataset(scenario: &Scenario) -> Result<Option<ListedDataset>, DataError> {
     let data = &scenario.data;
     let listed = matches!(scenario.partition.kind, PartitionKind::File { .. });
     let natural = matches!(scenario.partition.kind, PartitionKind::Natural { .. });
     let stated = data.source.is_built_in() || data.nominal.is_some();
     let needed = data.source == DataSource::Play || natural || !stated;
-    match listed || (needed && is_at_hand(data)) {
+    match listed || (needed && is_present(data)) {
         true => {
             let (data, taken) = Dataset::listed_from_scenario(scenario)?;
             Ok(Some(ListedDataset { data, auxiliary_samples: taken.map(|taken| taken.len()) }))
@@ -132,7 +132,7 @@ impl DrawnPartitions {
         );
         let known = || nominal_class_sizes(&scenario.data);
         let Some(sizes) = drawn.then(known).flatten() else { return Ok(()) };
-        let task_sequence = curriculum(scenario, sizes.len())?;
+        let task_sequence = task_sequence_of(scenario, sizes.len())?;
         let key = partition_key(scenario);
         if self.drawn.contains(&key) {
             return Ok(());
@@ -171,7 +171,7 @@ pub fn class_sizes(
 }
 
 /// Returns classes and tasks of a data set of `classes` classes.
-pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<TaskSequence, DataError> {
+pub fn task_sequence_of(scenario: &Scenario, classes: usize) -> Result<TaskSequence, DataError> {
     TaskSequence::from_scenario(scenario, classes)
 }
 
@@ -179,7 +179,7 @@ pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<TaskSequence, D
 ///
 /// # Errors
 /// Returns the first requirement that is not met.
-pub fn meets_requirements(scenario: &Scenario, classes: usize) -> Result<(), AssembleError> {
+pub fn check_requirements(scenario: &Scenario, classes: usize) -> Result<(), AssembleError> {
     let first = scenario.violations_with_classes(classes).into_iter().next();
     first.map_or(Ok(()), |violation| Err(AssembleError::Requirement(violation)))
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::blueprint::{Holders, curriculum, holders_of};
+use super::blueprint::{Holders, holders_of, task_sequence_of};
 use super::error::AssembleError;
-use crate::data::{DataError, Dataset, TaskSequence, Tokeniser};
+use crate::data::{DataError, Dataset, TaskSequence, Tokenizer};
 use crate::experiment::ClassNames;
 use crate::federation::ShardSource;
 use crate::scenario::Scenario;
@@ -26,10 +26,10 @@ pub struct DividedData {
 /// # Errors
 /// Returns an error if data are missing or damaged, or the partition is not possible.
 pub fn divided(scenario: &Scenario) -> Result<DividedData, AssembleError> {
-    let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
-    let (dataset, _) = Dataset::with_auxiliary(scenario, &tokeniser)?;
+    let tokenizer = Tokenizer::from_scenario(&scenario.backbone)?;
+    let (dataset, _) = Dataset::with_auxiliary(scenario, &tokenizer)?;
     let class_names = ClassNames::of_dataset(&dataset);
-    let task_sequence = Arc::new(curriculum(scenario, dataset.classes())?);
+    let task_sequence = Arc::new(task_sequence_of(scenario, dataset.classes())?);
     let dataset = task_sequence.dataset(dataset)?;
     let shards = shards(scenario, &dataset, &task_sequence)?;
     Ok(DividedData { dataset, class_names, task_sequence, shards })

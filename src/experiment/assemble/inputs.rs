@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use candle_core::Device;
 
-use super::blueprint::{curriculum, divide, meets_requirements};
+use super::blueprint::{check_requirements, divide, task_sequence_of};
 use super::division::shards;
 use super::error::AssembleError;
 use super::workforce::{ClientSize, pack, received_values, workforce};
 use super::{terms, weight_sets};
 use crate::data::{
-    Auxiliary, AuxiliaryFacts, DataError, Dataset, Split, Tokeniser, Transform, Transforms,
+    Auxiliary, AuxiliaryFacts, DataError, Dataset, Split, Tokenizer, Transform, Transforms,
     auxiliary_shards,
 };
 use crate::experiment::ClassNames;
@@ -87,16 +87,16 @@ pub fn assemble(
             backbone = backbone.to_device(&place)?;
         }
     }
-    let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
-    let (mut dataset, auxiliary_samples) = Dataset::with_auxiliary(scenario, &tokeniser)?;
+    let tokenizer = Tokenizer::from_scenario(&scenario.backbone)?;
+    let (mut dataset, auxiliary_samples) = Dataset::with_auxiliary(scenario, &tokenizer)?;
     let sets = weight_sets::of(&scenario.backbone);
     dataset.notes.extend(weight_sets::note(&scenario.backbone, &sets));
     let digest = data_digest(&dataset, auxiliary_samples.as_deref())?;
     let data = Source { name: dataset.name.clone(), digest };
     let class_names = ClassNames::of_dataset(&dataset);
     let config = backbone.config();
-    let task_sequence = Arc::new(curriculum(scenario, dataset.classes())?);
-    meets_requirements(scenario, dataset.classes())?;
+    let task_sequence = Arc::new(task_sequence_of(scenario, dataset.classes())?);
+    check_requirements(scenario, dataset.classes())?;
     let dataset = Arc::new(task_sequence.dataset(dataset)?);
     let auxiliary = auxiliary(scenario, auxiliary_samples.as_ref(), task_sequence.classes())?;
     let transforms = Transforms::from_scenario(&scenario.data, Some(config.input()[0]));
@@ -106,9 +106,9 @@ pub fn assemble(
         ("data.test", &transforms.test),
         ("data.statistics", &transforms.statistics),
     ] {
-        fits(key, transform, &dataset.train, &config)?;
+        check_image_size(key, transform, &dataset.train, &config)?;
         if let Some((_, samples)) = &auxiliary {
-            fits(key, transform, samples.split(), &config)?;
+            check_image_size(key, transform, samples.split(), &config)?;
         }
     }
     let known = auxiliary.as_ref().map(|(facts, _)| *facts);
@@ -253,7 +253,7 @@ fn auxiliary(
 }
 
 /// Checks that every pipeline ends with the pixels that the backbone reads.
-fn fits(
+fn check_image_size(
     key: &str,
     transform: &Transform,
     split: &Split,

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use blueprint::{
-    DrawnPartitions, Holders, ListedDataset, assumed, at_hand, class_sizes, curriculum, divide,
-    holders_of, meets_requirements, partition_key,
+    DrawnPartitions, Holders, ListedDataset, assumed, check_requirements, class_sizes, divide,
+    holders_of, listed_dataset, partition_key, task_sequence_of,
 };
 pub use division::{DividedData, divided};
 pub use error::AssembleError;
@@ -72,15 +72,15 @@ fn facts(
 
 /// Returns everything that follows from the scenario alone.
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, AssembleError> {
-    let listed = at_hand(scenario)?;
+    let listed = listed_dataset(scenario)?;
     let assumed = assumed(scenario, listed.as_ref());
     let (data, auxiliary_samples) = match listed {
         Some(ListedDataset { data, auxiliary_samples }) => (Some(data), auxiliary_samples),
         None => (None, None),
     };
     let class_sizes = class_sizes(scenario, data.as_ref())?;
-    let task_sequence = Arc::new(curriculum(scenario, class_sizes.len())?);
-    meets_requirements(scenario, class_sizes.len())?;
+    let task_sequence = Arc::new(task_sequence_of(scenario, class_sizes.len())?);
+    check_requirements(scenario, class_sizes.len())?;
     let class_sizes = task_sequence.class_sizes(class_sizes);
     let auxiliary = AuxiliaryFacts::from_scenario(scenario, auxiliary_samples)?;
     let clients = scenario.federation.clients;

@@ -9,48 +9,48 @@ use crate::document::Document;
 /// Seconds of one worker by unit of work, measured by a [`trial`](super::trial()).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
 pub struct Costs {
-    /// The day it was measured, in UTC: `2026-11-22`.
+    /// Date of the trial in UTC, such as `2026-11-22`.
     pub measured: String,
-    /// Seconds the trial took, without reading data and weights.
+    /// Duration of the trial in seconds, without reading data and weights.
     pub took_s: f64,
-    /// Sample passes it made.
+    /// Number of sample passes in the trial.
     pub passes: f64,
-    /// Answers it tested.
+    /// Number of test predictions in the trial.
     pub tested: u64,
-    /// A sample pass of local training, features not counted.
+    /// Seconds per sample pass of local training, without computing features.
     pub pass_s: f64,
-    /// Seconds per sample pass by name of the phase. Phases differ: some only look at samples and others train.
+    /// Seconds per sample pass, by name of the phase. Some phases only read samples, others train.
     #[serde(default)]
     pub phase_pass_s: BTreeMap<String, f64>,
-    /// A tested answer, features not counted. Where the trial ended before a test: a third of a pass, which is a
-    /// forward without its backward.
+    /// Seconds per test prediction, without computing features. If the trial ended before a test, a third of `pass_s`: a
+    /// forward pass without its backward pass.
     pub test_s: f64,
-    /// A feature of a frozen network; 0 where nothing is frozen, or all was found in files.
+    /// Seconds per feature of a frozen network; 0 if none is frozen, or all features were read from files.
     pub feature_s: f64,
-    /// True if features of training samples are kept, too: not where they are augmented.
+    /// True if features of training samples are cached, too, which augmentation prevents.
     pub features_of_training: bool,
     /// Seconds of the server's own training per sample pass.
     pub server_pass_s: f64,
-    /// Seconds of the server at the end of a round, of a method that does not report its server's passes.
+    /// Seconds of the server's work at the end of a round, if the method does not report its passes.
     pub server_round_s: f64,
-    /// Coding, aggregation and recording, per entry of the journal.
+    /// Seconds of encoding, aggregation and recording, per entry of the journal.
     pub entry_s: f64,
-    /// A journal's line.
+    /// Bytes per line of the journal.
     pub entry_bytes: f64,
-    /// Test samples of all classes.
+    /// Number of test samples of all classes.
     pub test_samples: u64,
-    /// A checkpoint.
+    /// Bytes of a checkpoint.
     pub state_bytes: u64,
-    /// Peak memory of the process, where the system reports it, in MB.
+    /// Peak memory of the process in MB, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
-    /// Peak memory of tensors on one GPU, of runs on GPUs, in MB.
+    /// Peak memory of tensors on one GPU in MB, for runs on GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_gpu_memory_mb: Option<f64>,
 }
 
 impl Costs {
-    /// Returns a sample pass in phases of this name: that of all phases where the trial saw none.
+    /// Returns the seconds per sample pass in phases of this name, or in all phases if the trial saw none.
     pub fn pass_s_in(&self, phase: &str) -> f64 {
         self.phase_pass_s.get(phase).copied().unwrap_or(self.pass_s)
     }

@@ -71,7 +71,10 @@ impl Estimate {
         let journal = costs.entry_bytes * total.entries as f64 * (1.0 + TABLES);
         let kept = match scenario.record.checkpoint.every {
             Cadence::Never => 0,
-            _ => u64::from(scenario.record.checkpoint.keep) * costs.state_bytes.max(held(plan)),
+            _ => {
+                u64::from(scenario.record.checkpoint.keep)
+                    * costs.state_bytes.max(final_state_bytes(plan))
+            }
         };
         let disk = journal as u64 + DOCUMENTS + kept;
         let costs = costs.clone();
@@ -81,7 +84,7 @@ impl Estimate {
 
 /// Returns the bytes that server and clients hold in the end, if the method reports them. A trial sees its beginning
 /// only.
-fn held(plan: &Plan) -> u64 {
+fn final_state_bytes(plan: &Plan) -> u64 {
     let participants: u64 = plan.phases.iter().map(|row| row.participants).sum();
     plan.held
         .map_or(0, |held| held.server + held.client * participants.min(u64::from(plan.clients)))

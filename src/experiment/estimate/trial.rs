@@ -63,7 +63,7 @@ pub fn trial(
     simulate(setup, Box::new(watcher), Box::new(SpanSums(Arc::clone(&watched))), interrupt)?;
     let took_s = began.elapsed().as_secs_f64();
     let watched = lock(&watched);
-    let features = cache.figures();
+    let features = cache.counts();
     let feature_s = per(features.compute_s, features.computed as f64);
     let of_tests = watched.tested.min(features.computed) as f64;
     let of_training = features.computed as f64 - of_tests;
@@ -199,7 +199,7 @@ impl EventSink for Watcher {
         watched.bytes += entry.to_line().len() as u64 + 1;
         match &entry.event {
             Event::PhaseStarted { name, .. } => {
-                let (computed, tested) = (self.cache.figures().computed, watched.tested);
+                let (computed, tested) = (self.cache.counts().computed, watched.tested);
                 let name = name.clone();
                 watched.phases.push(UnderWay { name, computed, tested, passes: 0.0, train_s: 0.0 });
             }

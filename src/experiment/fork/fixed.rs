@@ -22,18 +22,18 @@ const FIXED: [&str; 12] = [
     "wire.form",
 ];
 
-/// Checks that a run of scenario `held` can go on with `scenario`.
+/// Checks that a run of scenario `recorded` can go on with `scenario`.
 ///
 /// # Errors
 /// Returns the first key that differs and must not.
-pub(super) fn compare(held: &Scenario, scenario: &Scenario) -> Result<(), ForkError> {
-    let (then, now) = (table_of(held), table_of(scenario));
+pub(super) fn compare(recorded: &Scenario, scenario: &Scenario) -> Result<(), ForkError> {
+    let (then, now) = (table_of(recorded), table_of(scenario));
     let differs = |key: &str| at(&then, key) != at(&now, key);
     if let Some(key) = FIXED.into_iter().find(|key| differs(key)) {
         return Err(ForkError::Fixed { key, reason: "the training so far depends on it" });
     }
     let key = "seed.run";
-    if held.backbone.is_random() && differs(key) {
+    if recorded.backbone.is_random() && differs(key) {
         let reason = "the weights of the network were drawn with it before the first round";
         return Err(ForkError::Fixed { key, reason });
     }

@@ -231,7 +231,7 @@ pub fn fork(
         let (task, participants) = (options.after_task, snapshot.out.len());
         return Err(ForkError::UnderWay { task, participants });
     }
-    fits(&assembly.setup, &snapshot)?;
+    check_state(&assembly.setup, &snapshot)?;
     let forked = forked(&recorded, &mark, options.after_task);
     let directory =
         RunDirectory::claim_on(&Disk::default(), &out, &scenario.hash(), options.force)?;
@@ -282,7 +282,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// Checks that the changed method can take over the state.
-fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
+fn check_state(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
     let other = |why: String| ForkError::OtherState(why);
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     let server = setup.method.server(&setup.ctx, init);

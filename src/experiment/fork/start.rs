@@ -15,11 +15,11 @@ use crate::federation::{Digest, Interrupt, Snapshot};
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 
-/// Returns the start of a fork of the run at `path`, whose scenario is `held`.
+/// Returns the start of a fork of the run at `path`, whose scenario is `recorded`.
 pub(super) fn start(
     path: &Path,
     manifest: &Manifest,
-    held: &Scenario,
+    recorded: &Scenario,
     methods: &Registry,
     options: &ForkOptions,
     end: End,
@@ -32,7 +32,7 @@ pub(super) fn start(
     if !options.recompute {
         return Err(not_kept());
     }
-    let mut assembly = assemble(held, methods, options.workers)?;
+    let mut assembly = assemble(recorded, methods, options.workers)?;
     same_inputs(&manifest.data, &assembly.data)?;
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     let setup = &mut assembly.setup;

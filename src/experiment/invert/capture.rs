@@ -37,7 +37,7 @@ pub(super) fn attacked(
     mut setup: Setup,
     from: Option<Intact>,
     capture: Capture,
-    asked: &Interrupt,
+    interrupt: &Interrupt,
 ) -> Result<Option<Inversion>, InversionError> {
     setup.recorded = from.map(|intact| Arc::new(intact.recorded));
     let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
@@ -48,7 +48,7 @@ pub(super) fn attacked(
         stop: stop.clone(),
     };
     setup.method = Arc::new(Wrapped(attacker));
-    let watch = Watch { task: capture.task, stop: stop.clone(), asked: asked.clone() };
+    let watch = Watch { task: capture.task, stop: stop.clone(), interrupt: interrupt.clone() };
     simulate(setup, Box::new(watch), Box::new(()), stop)?;
     let found = found.lock().take();
     match found {
@@ -56,7 +56,7 @@ pub(super) fn attacked(
             let source = Box::new(error);
             FederationError::Policy { step: "invert an upload", source }
         })?)),
-        None if asked.is_requested() => Ok(None),
+        None if interrupt.is_requested() => Ok(None),
         None => Err(InversionError::NoUpload {
             client: capture.client.0,
             task: capture.options.task,
@@ -69,7 +69,7 @@ pub(super) fn attacked(
 struct Watch {
     task: TaskId,
     stop: Interrupt,
-    asked: Interrupt,
+    interrupt: Interrupt,
 }
 
 impl EventSink for Watch {
@@ -78,7 +78,7 @@ impl EventSink for Watch {
             entry.event,
             Event::TaskEnded { task } if task >= self.task
         );
-        if is_over || self.asked.is_requested() {
+        if is_over || self.interrupt.is_requested() {
             self.stop.request();
         }
         Ok(())

@@ -65,13 +65,13 @@ pub struct Inversion {
     pub task: u32,
     /// Class in the data set.
     pub class: u32,
-    /// Its name.
+    /// Name of the class.
     pub name: String,
     /// Samples of the class that the client has.
     pub samples: u64,
     /// `[channels, height, width]` of all images.
     pub shape: [usize; 3],
-    /// The client's images of the class, at most as many as were asked for; values in `[0, 1]`.
+    /// The client's images of the class, at most as many as were requested; values in `[0, 1]`.
     pub originals: Vec<Original>,
     /// Image that has the features of each of them, in their order.
     pub of_features: Vec<Reconstruction>,
@@ -138,7 +138,7 @@ pub fn invert(
     path: &Path,
     methods: &Registry,
     options: &InversionOptions,
-    asked: &Interrupt,
+    interrupt: &Interrupt,
 ) -> Result<Option<Inversion>, InversionError> {
     let manifest = read_manifest(path)?;
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
@@ -174,5 +174,5 @@ pub fn invert(
         scenario_hash: manifest.scenario.hash,
         options: options.clone(),
     };
-    attacked(setup, checkpoint, capture, asked)
+    attacked(setup, checkpoint, capture, interrupt)
 }

@@ -22,7 +22,7 @@ pub(super) struct PlanTally {
     classes: Vec<(usize, usize)>,
     phases: Vec<PhaseTally>,
     /// Work of the participants of a phase; they open before the entries of their round are recorded.
-    asked: BTreeMap<(TaskId, u32), SampledWork>,
+    sampled: BTreeMap<(TaskId, u32), SampledWork>,
     total: Total,
 }
 
@@ -51,13 +51,13 @@ impl PlanTally {
     pub fn new(terms: &RunSpec) -> PlanTally {
         let tasks = terms.task_sequence.tasks.iter();
         let classes = tasks.map(|view| (view.rows.len(), view.seen())).collect();
-        let (phases, asked, total) = (Vec::new(), BTreeMap::new(), Total::default());
+        let (phases, sampled, total) = (Vec::new(), BTreeMap::new(), Total::default());
         PlanTally {
             work: WorkCount::new(terms),
             rounds: BTreeMap::new(),
             classes,
             phases,
-            asked,
+            sampled,
             total,
         }
     }
@@ -67,15 +67,15 @@ impl PlanTally {
         let context = participant.context;
         self.rounds.entry(context.round).or_insert_with(|| context.clone());
         let phase = (participant.context.stage.task, participant.context.phase as u32);
-        let asked = self.asked.entry(phase).or_default();
-        asked.participants += 1;
-        asked.upload_size = participant.upload_size;
-        asked.down_at_most |= participant.down_at_most;
+        let sampled = self.sampled.entry(phase).or_default();
+        sampled.participants += 1;
+        sampled.upload_size = participant.upload_size;
+        sampled.down_at_most |= participant.down_at_most;
         if participant.participant.kind != ParticipantKind::LoadClient {
-            asked.samples += participant.samples as u64;
-            asked.passes += participant.passes;
+            sampled.samples += participant.samples as u64;
+            sampled.passes += participant.passes;
             let flops = self.work.of_client(participant);
-            asked.flops += flops;
+            sampled.flops += flops;
             self.total.training_jobs += 1;
             self.total.sample_passes += participant.passes;
             self.total.client_flops += flops;
@@ -171,7 +171,7 @@ impl PlanTally {
     /// Returns the client that uploads most in phases of each name, the sums, and the phases.
     pub fn finish(&mut self) -> (Vec<OneClient>, Total, Vec<PlannedPhase>) {
         let phases = std::mem::take(&mut self.phases);
-        let mut asked = std::mem::take(&mut self.asked);
+        let mut sampled = std::mem::take(&mut self.sampled);
         let mut total = std::mem::take(&mut self.total);
         let mut by_name: BTreeMap<String, Uploads> = BTreeMap::new();
         let with_participants = |PhaseTally { task, index, row, uploads, .. }: PhaseTally| {
@@ -180,7 +180,7 @@ impl PlanTally {
                 of_name.entry(client).or_default().extend(frames);
             }
             let SampledWork { participants, samples, passes, flops, upload_size, down_at_most } =
-                asked.remove(&(task, index)).unwrap_or_default();
+                sampled.remove(&(task, index)).unwrap_or_default();
             PlannedPhase {
                 participants,
                 samples,

@@ -231,7 +231,7 @@ impl ClientMachine {
                         client: self.id,
                         samples: samples as u64,
                         work_ns: worked.0,
-                        state_bytes: done.kept,
+                        state_bytes: done.state_bytes,
                     },
                     Some(Numbers {
                         digest: Some(Digest(done.up.digest)),

@@ -281,12 +281,12 @@ fn seal(
         sent.fault = damage(frame, &mut rng);
     }
     let (metrics, method) = (learning.metrics, &simulation.method);
-    let kept = match simulation.stateless {
+    let state_bytes = match simulation.stateless {
         true => 0,
         false => method.state_bytes(&member.state).unwrap_or(0),
     };
     aggregate_now(simulation, meta, member, &mut sent);
-    Ok(ClientUpdate { up: sent, forged, metrics, kept })
+    Ok(ClientUpdate { up: sent, forged, metrics, state_bytes })
 }
 
 /// Adds an upload to the aggregation of its round, or drops its values if it will be lost or refused.

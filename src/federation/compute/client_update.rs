@@ -12,5 +12,5 @@ pub(crate) struct ClientUpdate {
     pub forged: Option<String>,
     pub metrics: BTreeMap<String, MetricValue>,
     /// Bytes of state that the client keeps from now on.
-    pub kept: u64,
+    pub state_bytes: u64,
 }

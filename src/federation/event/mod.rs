@@ -118,7 +118,7 @@ pub enum Event {
         phase: u32,
         /// Name of the phase, as the method has it.
         name: String,
-        /// Its rounds, at most.
+        /// Largest number of rounds of the phase.
         rounds: u32,
     },
     /// No client that a round could sample can be reached.
@@ -152,32 +152,32 @@ pub enum Event {
     ClientProfiled {
         /// Client that the values belong to.
         client: ClientId,
-        /// Factor on its times, relative to a client of slowness 1, in millionths.
+        /// Compute time of the client relative to a client of slowness 1, in millionths.
         slowness: u64,
-        /// Nanoseconds before its first sample.
+        /// Nanoseconds before the first sample of a training.
         setup_ns: u64,
-        /// Its download in bytes per second; absent where nothing limits it.
+        /// Download bandwidth of the client in bytes per second; absent if it is unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         down: Option<u64>,
-        /// Its upload in bytes per second; absent where nothing limits it.
+        /// Upload bandwidth of the client in bytes per second; absent if it is unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         up: Option<u64>,
-        /// Nanoseconds of its round trip.
+        /// Round-trip time of the client in nanoseconds.
         round_trip: u64,
-        /// Time at which it leaves permanently, in nanoseconds on the simulated clock; absent if it stays.
+        /// Time at which the client leaves permanently, in nanoseconds on the simulated clock; absent if it stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         leaves_ns: Option<u64>,
     },
     /// The fate of a frame is known: it was delivered or lost at this moment, and is charged.
     /// Where the network delivered it twice it is charged twice.
     FrameCharged {
-        /// The round it belongs to.
+        /// Round of the frame, from 0.
         round: Round,
         /// Task in which that round opened, from 0.
         task: TaskId,
         /// Index of that round's phase within the task, from 0.
         phase: u32,
-        /// The participant it belongs to.
+        /// Participant that the frame is from or for.
         participant: ParticipantId,
         /// The client at the other end of the server's link.
         client: ClientId,
@@ -185,7 +185,7 @@ pub enum Event {
         direction: Direction,
         /// Outcome of the frame.
         outcome: FrameOutcome,
-        /// Its size by part; frames of one broadcast share it.
+        /// Bytes of the frame by part; frames of one broadcast share it.
         bytes: Arc<FrameBytes>,
         /// Bytes that crossed the link: all of them unless it was lost.
         sent: u64,

@@ -60,7 +60,7 @@ pub struct ClientTaskScore {
     pub task: TaskId,
     /// Client that owns the task.
     pub client: ClientId,
-    /// Its first head row.
+    /// First head row of the client task.
     pub row: u32,
     /// Number of correct answers among the rows of the client task (task-incremental).
     pub within: u64,
@@ -71,7 +71,7 @@ pub struct ClientTaskScore {
     pub correct: Option<u64>,
     /// Number of test samples.
     pub total: u64,
-    /// True if its client leaves it now.
+    /// True if the client leaves the task now.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub finished: bool,
 }

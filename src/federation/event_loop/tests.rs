@@ -40,7 +40,7 @@ impl Method for CountingEcho {
             let now = NamedTensor::f32(TRAININGS, [1], vec![before + 1.0]).expect("fills");
             member.state = Body::new(vec![], vec![Section::new(Kind::Statistics, vec![now])]);
             let counted = outcome.as_mut().expect("an echo does not fail");
-            counted.metrics = figures(before + 1.0);
+            counted.metrics = training_metrics(before + 1.0);
         }
         outcomes
     }
@@ -50,7 +50,7 @@ fn trainings(section: &Section) -> f32 {
     section.tensors[0].as_f32().expect("a number")[0]
 }
 
-fn figures(trainings: f32) -> Metrics {
+fn training_metrics(trainings: f32) -> Metrics {
     vec![(TRAININGS, f64::from(trainings))]
 }
 

@@ -100,7 +100,7 @@ pub struct ProtocolContext<'a> {
     pub links: &'a Links,
     /// Number of the round, from 0.
     pub round: Round,
-    /// Its participants, in order.
+    /// Participants of the round, in order.
     pub participants: &'a [Participant],
     /// Rules of the protocol, such as its threshold.
     pub rules: &'a SecureAggregation,

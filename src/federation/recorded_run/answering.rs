@@ -25,7 +25,7 @@ fn missing(what: String) -> FederationError {
 
 impl RecordedRun {
     /// Returns true if an upload was accepted on arrival and refused only during aggregation.
-    fn was_lifted(&self, round: Round, participant: ParticipantId) -> bool {
+    fn is_rejected_in_aggregation(&self, round: Round, participant: ParticipantId) -> bool {
         if self.snapshot.is_some() {
             return self.untransformed.contains(&(round, participant));
         }
@@ -84,11 +84,12 @@ impl ResultSource for RecordedRun {
             fault: recorded
                 .rejected
                 .as_ref()
-                .filter(|_| !self.was_lifted(round, participant))
+                .filter(|_| !self.is_rejected_in_aggregation(round, participant))
                 .map(|r| r.0.clone()),
         };
         let (forged, metrics) = (recorded.forged.clone(), training.metrics.clone());
-        let result = Ok(ClientUpdate { up: upload, forged, metrics, kept: training.kept });
+        let result =
+            Ok(ClientUpdate { up: upload, forged, metrics, state_bytes: training.state_bytes });
         Ok(SuppliedTraining { samples: training.samples as usize, result })
     }
 
@@ -100,7 +101,7 @@ impl ResultSource for RecordedRun {
     fn refused(&self, round: Round) -> Vec<RejectedUpload> {
         let rejected = self.rounds.get(&round).into_iter().flat_map(|recorded| &recorded.rejected);
         rejected
-            .filter(|refusal| self.was_lifted(refusal.round, refusal.participant))
+            .filter(|refusal| self.is_rejected_in_aggregation(refusal.round, refusal.participant))
             .cloned()
             .collect()
     }

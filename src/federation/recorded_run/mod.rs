@@ -64,7 +64,7 @@ struct RecordedTraining {
     samples: u64,
     digest: u64,
     metrics: BTreeMap<String, MetricValue>,
-    kept: u64,
+    state_bytes: u64,
 }
 
 #[derive(Clone)]

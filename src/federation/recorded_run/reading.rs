@@ -33,10 +33,10 @@ impl RecordedRun {
         let numbers = entry.numbers.clone().unwrap_or_default();
         match &entry.event {
             Event::FrameCharged { .. } => self.charged(&entry.event),
-            Event::ClientTrained { round, participant, samples, state_bytes: kept, .. } => {
+            Event::ClientTrained { round, participant, samples, state_bytes, .. } => {
                 let digest = digest(&numbers);
-                let (samples, kept, metrics) = (*samples, *kept, numbers.metrics);
-                let training = RecordedTraining { samples, digest, metrics, kept };
+                let (samples, state_bytes, metrics) = (*samples, *state_bytes, numbers.metrics);
+                let training = RecordedTraining { samples, digest, metrics, state_bytes };
                 self.participant(*round, *participant).trained = Some(training);
             }
             Event::UpdatePoisoned { round, participant, attack: how, .. } => {

@@ -48,7 +48,7 @@ where
         std::thread::Builder::new().name(name).spawn(move || work(rank, line))?;
         others.insert(rank, Other { carrier, sent: 0 });
     }
-    let router = Router { carrier, others, fault, held: Vec::new() };
+    let router = Router { carrier, others, fault, delayed: Vec::new() };
     std::thread::Builder::new().name("router".into()).spawn(move || router.route())?;
     Ok(line)
 }
@@ -66,7 +66,7 @@ struct Router {
     others: BTreeMap<Rank, Other>,
     fault: InjectedFault,
     /// Answers that were held back.
-    held: Vec<TransportEvent>,
+    delayed: Vec<TransportEvent>,
 }
 
 /// Maximum time that an answer is held back.
@@ -85,7 +85,7 @@ impl Router {
             let mut select = Select::new();
             let zero = select.recv(&own);
             ends.iter().for_each(|(_, outgoing)| _ = select.recv(outgoing));
-            let ready = match self.held.is_empty() {
+            let ready = match self.delayed.is_empty() {
                 true => Ok(select.ready()),
                 false => select.ready_timeout(HOLD),
             };
@@ -105,10 +105,10 @@ impl Router {
                         Err(_) => self.lose(*from, "its thread has ended"),
                     }
                     if let Some(rng) = &mut rng
-                        && !self.held.is_empty()
-                        && (self.held.len() > 2 || rng.next_u32().is_multiple_of(2))
+                        && !self.delayed.is_empty()
+                        && (self.delayed.len() > 2 || rng.next_u32().is_multiple_of(2))
                     {
-                        let pick = below(rng, self.held.len() as u64) as usize;
+                        let pick = below(rng, self.delayed.len() as u64) as usize;
                         self.release(pick);
                     }
                 }
@@ -129,13 +129,13 @@ impl Router {
             InjectedFault::Loses { rank, after } if rank == from && other.sent >= after => {
                 self.lose(from, "it was killed");
             }
-            InjectedFault::Shuffles(_) => self.held.push(TransportEvent::Packet { from, bytes }),
+            InjectedFault::Shuffles(_) => self.delayed.push(TransportEvent::Packet { from, bytes }),
             _ => put(&self.carrier.incoming, TransportEvent::Packet { from, bytes }),
         }
     }
 
     fn release(&mut self, place: usize) {
-        put(&self.carrier.incoming, self.held.remove(place));
+        put(&self.carrier.incoming, self.delayed.remove(place));
     }
 
     /// Notifies both sides that the other is lost; no later packet reaches either.
@@ -143,7 +143,7 @@ impl Router {
         let Some(other) = self.others.remove(&rank) else { return };
         let lost = |rank| TransportEvent::Lost { rank, why: why.to_owned() };
         put(&other.carrier.incoming, lost(Rank::ZERO));
-        self.held.drain(..).for_each(|held| put(&self.carrier.incoming, held));
+        self.delayed.drain(..).for_each(|delayed| put(&self.carrier.incoming, delayed));
         put(&self.carrier.incoming, lost(rank));
     }
 }

@@ -16,11 +16,11 @@ use crate::quantity::{ClientId, ParticipantId, Round};
 pub(super) type RoundParticipant = (Round, ParticipantId);
 
 /// A participant and its download.
-pub(super) type SeatDown = (Participant, Arc<SentDownload>);
+pub(super) type ParticipantDownload = (Participant, Arc<SentDownload>);
 
 /// An upload of a closed round that still counts, with its participant and the participant's download.
 pub(super) struct StaleUpload {
-    pub sent: SeatDown,
+    pub sent: ParticipantDownload,
     pub arrival: Arrival,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct RoundBook {
     /// Participants of closed rounds that are still out.
     stragglers: BTreeMap<RoundParticipant, Straggler>,
     /// Stragglers whose uploads still count.
-    underway: BTreeMap<RoundParticipant, SeatDown>,
+    underway: BTreeMap<RoundParticipant, ParticipantDownload>,
     /// Uploads of closed rounds that arrived while no round was open.
-    held: Vec<StaleUpload>,
+    waiting: Vec<StaleUpload>,
     /// Uploads that could not be aggregated, of all rounds.
     untransformed: Vec<RoundParticipant>,
 }
@@ -181,22 +181,22 @@ impl RoundBook {
 
     /// Returns true if participants of closed rounds are out, or their uploads wait to be aggregated.
     pub fn owes_updates(&self) -> bool {
-        self.has_stragglers() || !self.held.is_empty()
+        self.has_stragglers() || !self.waiting.is_empty()
     }
 
     /// Takes a participant of a closed round whose upload still counts.
-    pub fn take_underway(&mut self, participant: RoundParticipant) -> Option<SeatDown> {
+    pub fn take_underway(&mut self, participant: RoundParticipant) -> Option<ParticipantDownload> {
         self.underway.remove(&participant)
     }
 
     /// Holds an upload of a closed round until a round is open again.
     pub fn hold(&mut self, upload: StaleUpload) {
-        self.held.push(upload);
+        self.waiting.push(upload);
     }
 
     /// Takes the uploads that arrived while no round was open.
     pub fn take_held(&mut self) -> Vec<StaleUpload> {
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.waiting)
     }
 
     /// Ends a phase: uploads of its rounds count no longer.
@@ -204,20 +204,20 @@ impl RoundBook {
     /// Returns the charges of those that have arrived.
     pub fn end_phase(&mut self) -> Vec<Event> {
         self.underway.clear();
-        self.held.drain(..).filter_map(|upload| upload.arrival.charge).collect()
+        self.waiting.drain(..).filter_map(|upload| upload.arrival.charge).collect()
     }
 
     /// Returns participants of closed rounds whose uploads are to come or to be used, with their downloads.
     pub fn participants_out(&self) -> BTreeMap<RoundParticipant, Arc<SentDownload>> {
-        let held = self.held.iter();
-        let held = held.map(|StaleUpload { sent, arrival }| {
+        let waiting = self.waiting.iter();
+        let waiting = waiting.map(|StaleUpload { sent, arrival }| {
             ((arrival.round, arrival.participant), Arc::clone(&sent.1))
         });
         let out = self
             .stragglers
             .iter()
             .map(|(participant, straggler)| (*participant, Arc::clone(&straggler.download)));
-        out.chain(held).collect()
+        out.chain(waiting).collect()
     }
 
     /// Returns the frames that were sent to participants of closed rounds that are still out.

@@ -58,9 +58,9 @@ pub fn attention_at(
 pub(super) fn members_of(
     batch: usize,
     prefix: Option<(&Tensor, &Tensor)>,
-    said: Option<&SampleGroups>,
+    groups: Option<&SampleGroups>,
 ) -> SampleGroups {
-    match (said, prefix) {
+    match (groups, prefix) {
         (Some(members), _) => members.clone(),
         (None, Some((keys, _))) if keys.rank() == 3 => SampleGroups::each(batch),
         (None, _) => SampleGroups::one(batch),

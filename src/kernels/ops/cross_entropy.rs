@@ -77,9 +77,9 @@ fn composition(
     let slice = if slice.dtype() == DType::F64 { slice } else { slice.to_dtype(DType::F32)? };
     let shifted: Vec<u32> = labels.iter().map(|y| y - columns.start as u32).collect();
     let labels = Tensor::from_vec(shifted, (labels.len(), 1), logits.device())?;
-    let centred = slice.broadcast_sub(&slice.max_keepdim(D::Minus1)?.detach())?;
-    let log_sum = log(&sum_of_rows(&stock::exp(&centred)?)?)?;
-    let each = (log_sum - centred.contiguous()?.gather(&labels, 1)?)?.squeeze(1)?;
+    let centered = slice.broadcast_sub(&slice.max_keepdim(D::Minus1)?.detach())?;
+    let log_sum = log(&sum_of_rows(&stock::exp(&centered)?)?)?;
+    let each = (log_sum - centered.contiguous()?.gather(&labels, 1)?)?.squeeze(1)?;
     if groups.members() == 1 {
         return stock::mean(&each, 0)?.reshape(1);
     }

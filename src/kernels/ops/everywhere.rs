@@ -17,7 +17,7 @@ fn groups() -> SampleGroups {
     SampleGroups::new([1, 0, 3])
 }
 
-fn normalised(t: &[Tensor]) -> Result<Tensor> {
+fn normalized(t: &[Tensor]) -> Result<Tensor> {
     let own = channel_moments(&t[0])?;
     let affine = ChannelAffine { weight: &t[1], bias: &t[2], eps: 1e-5 };
     batch_norm(&t[0], affine, BatchNormStatistics::Batch(&own), t.get(3), false)
@@ -67,8 +67,8 @@ fn all() -> Vec<(&'static str, Vec<Vec<usize>>, Op)> {
             conv_transpose2d(&t[0], &t[1], 2, 1)
         }),
         ("max_pool", vec![image.clone()], |t| max_pool(&t[0], 3, 2, 1)),
-        ("channel_moments", vec![image.clone(), vec![3], vec![3]], normalised),
-        ("batch_norm", vec![image.clone(), vec![3], vec![3], image], normalised),
+        ("channel_moments", vec![image.clone(), vec![3], vec![3]], normalized),
+        ("batch_norm", vec![image.clone(), vec![3], vec![3], image], normalized),
         ("cross_entropy", vec![vec![4, 9]], |t| cross_entropy(&t[0], &LABELS, 3..7)),
         ("grouped_cross_entropy", vec![vec![4, 9]], |t| {
             grouped_cross_entropy(&t[0], &LABELS, 3..7, &groups())

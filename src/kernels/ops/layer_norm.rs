@@ -46,7 +46,7 @@ fn composed(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tens
         let width = g.dim(D::Minus1)?;
         let over_rows = |t: &Tensor| stock::sum(&t.contiguous()?.reshape(((), width))?, 0);
         let by_weight = || {
-            let Standard { z, .. } = standardise(&kept, eps)?;
+            let Standard { z, .. } = standardize(&kept, eps)?;
             over_rows(&(&g * &z)?)?.to_dtype(affine_types[0])
         };
         let by_bias = || over_rows(&g)?.to_dtype(affine_types[1]);
@@ -69,7 +69,7 @@ pub(super) fn composed_value(
         return gpu::layer_norm(x, weight, bias, eps);
     }
     let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
-    let Standard { z, .. } = standardise(x, eps)?;
+    let Standard { z, .. } = standardize(x, eps)?;
     let scaled = z.broadcast_mul(&weight.to_dtype(wide)?)?;
     scaled.broadcast_add(&bias.to_dtype(wide)?)?.to_dtype(dtype)
 }
@@ -88,11 +88,11 @@ pub(super) fn composed_gradient(
         return gpu::layer_norm_gradient(x, weight, g, eps, more);
     }
     let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
-    let Standard { z, rstd } = standardise(x, eps)?;
+    let Standard { z, rstd } = standardize(x, eps)?;
     let u = g.to_dtype(wide)?.broadcast_mul(&weight.to_dtype(wide)?)?;
     let mean_uz = mean_of_rows(&(&u * &z)?)?;
-    let centred = u.broadcast_sub(&mean_of_rows(&u)?)?;
-    let by_x = (centred - z.broadcast_mul(&mean_uz)?)?.broadcast_mul(&rstd)?.to_dtype(dtype)?;
+    let centered = u.broadcast_sub(&mean_of_rows(&u)?)?;
+    let by_x = (centered - z.broadcast_mul(&mean_uz)?)?.broadcast_mul(&rstd)?.to_dtype(dtype)?;
     match more {
         None => Ok(by_x),
         Some(more) => {
@@ -108,12 +108,12 @@ struct Standard {
     rstd: Tensor,
 }
 
-fn standardise(x: &Tensor, eps: f64) -> Result<Standard> {
+fn standardize(x: &Tensor, eps: f64) -> Result<Standard> {
     let x = x.to_dtype(wide_type(x.dtype()))?;
-    let centred = x.broadcast_sub(&mean_of_rows(&x)?)?;
-    let variance = mean_of_rows(&centred.sqr()?)?;
+    let centered = x.broadcast_sub(&mean_of_rows(&x)?)?;
+    let variance = mean_of_rows(&centered.sqr()?)?;
     let rstd = (variance + eps)?.sqrt()?.recip()?;
-    Ok(Standard { z: centred.broadcast_mul(&rstd)?, rstd })
+    Ok(Standard { z: centered.broadcast_mul(&rstd)?, rstd })
 }
 
 /// Returns mean and reciprocal standard deviation of a row.

@@ -11,11 +11,11 @@ use crate::scenario::reader::Choice;
 /// Number of samples per class that a total budget allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Quota {
-    /// The budget by the classes, rounded down: never more than the budget in all.
+    /// Budget divided by the number of classes, rounded down, so that the total never exceeds it.
     Floor,
-    /// Rounded up.
+    /// Budget divided by the number of classes, rounded up, as in the releases of iCaRL.
     ///
-    /// As in the releases of iCaRL, up to one more of every class.
+    /// The total may exceed the budget by up to one sample per class.
     Ceil,
 }
 

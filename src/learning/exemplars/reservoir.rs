@@ -6,7 +6,7 @@ use crate::wire::{Kind, Loading, NamedTensor, SavedField, Saving, WireError};
 /// Sample with the logits that a model once gave it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BufferedSample {
-    /// Its index in the data set.
+    /// Index of the sample in the data set.
     pub sample: u32,
     /// Logits of the head rows from 0 on; empty if none were stored.
     pub logits: Vec<f32>,
@@ -108,10 +108,9 @@ mod tests {
                 assert_eq!(below, sample as u64 + 1);
                 *draw as u64
             });
-            let mut client_tasks: Vec<i64> =
-                memory.samples().iter().map(|s| i64::from(*s)).collect();
-            client_tasks.resize(7, -1);
-            all.push(client_tasks);
+            let mut slots: Vec<i64> = memory.samples().iter().map(|s| i64::from(*s)).collect();
+            slots.resize(7, -1);
+            all.push(slots);
         }
         assert_eq!(all[..60].concat(), golden.i64("reservoir.slots"));
         assert_eq!(all[119], golden.i64("reservoir.continued"));

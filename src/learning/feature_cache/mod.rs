@@ -31,14 +31,14 @@
 //! store.fill(&backbone, &Device::Cpu, &[3])?; // and the block around it
 //! let mut feature = Vec::new();
 //! store.read(3, &mut feature)?;
-//! assert_eq!((feature.len(), store.figures().computed), (64, 32));
+//! assert_eq!((feature.len(), store.counts().computed), (64, 32));
 //! # Ok(())
 //! # }
 //! ```
 
 mod blocks;
+mod counts;
 mod error;
-mod figures;
 mod file;
 mod key;
 mod store;
@@ -48,8 +48,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use blocks::BLOCK;
+pub use counts::CacheCounts;
 pub use error::CacheError;
-pub use figures::CacheFigures;
 pub use store::FeatureStore;
 
 use self::blocks::Blocks;
@@ -166,7 +166,7 @@ impl FeatureCache {
     /// Returns notices for the user: files that were damaged and are computed again.
     pub fn notices(&self) -> Vec<String> {
         let mut all = self.notices.lock().clone();
-        let CacheFigures { damaged, .. } = self.figures();
+        let CacheCounts { damaged, .. } = self.counts();
         if damaged > 0 {
             all.push(format!(
                 "feature cache: the rows of {damaged} samples were damaged and are computed again"
@@ -176,9 +176,9 @@ impl FeatureCache {
     }
 
     /// Returns the metrics of all stores so far.
-    pub fn figures(&self) -> CacheFigures {
+    pub fn counts(&self) -> CacheCounts {
         let stores = self.stores.lock();
-        stores.iter().map(|store| store.figures()).fold(CacheFigures::default(), CacheFigures::plus)
+        stores.iter().map(|store| store.counts()).fold(CacheCounts::default(), CacheCounts::plus)
     }
 
     /// Returns the number of samples in all stores, computed or not.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use candle_core::{DType, Device, Tensor};
 
 use super::blocks::Blocks;
-use super::figures::CacheFigures;
+use super::counts::CacheCounts;
 use super::file::{BlockState, CacheFile};
 use super::key::NetworkKey;
 use crate::data::{DataError, SampleRows, Split, Transform};
@@ -69,7 +69,7 @@ pub struct FeatureStore {
     /// Blocks that a thread is computing.
     busy: Mutex<BTreeSet<usize>>,
     done: Condvar,
-    figures: Mutex<CacheFigures>,
+    counts: Mutex<CacheCounts>,
     /// Number of rows read, kept separately as it changes with every read.
     read: AtomicU64,
 }
@@ -89,7 +89,7 @@ impl FeatureStore {
             file,
             busy: Mutex::default(),
             done: Condvar::new(),
-            figures: Mutex::default(),
+            counts: Mutex::default(),
             read: AtomicU64::new(0),
         }
     }
@@ -136,9 +136,9 @@ impl FeatureStore {
     }
 
     /// Returns the metrics of the store so far.
-    pub fn figures(&self) -> CacheFigures {
-        let counted = *self.figures.lock();
-        CacheFigures { read: self.read.load(Ordering::Relaxed), ..counted }
+    pub fn counts(&self) -> CacheCounts {
+        let counted = *self.counts.lock();
+        CacheCounts { read: self.read.load(Ordering::Relaxed), ..counted }
     }
 
     pub(super) fn samples(&self) -> u64 {
@@ -178,18 +178,18 @@ impl FeatureStore {
         let count = samples.len() as u64;
         match self.file.as_ref().map(|file| file.holds(&self.blocks, block)) {
             Some(BlockState::Whole) => {
-                self.count(CacheFigures { loaded: count, ..CacheFigures::default() });
+                self.count(CacheCounts { loaded: count, ..CacheCounts::default() });
                 return Ok(StoreEntry::File);
             }
             Some(BlockState::Damaged) => {
-                self.count(CacheFigures { damaged: count, ..CacheFigures::default() });
+                self.count(CacheCounts { damaged: count, ..CacheCounts::default() });
             }
             Some(BlockState::Empty) | None => {}
         }
         let start = Instant::now();
         let values = self.source.compute(rows, device, samples)?;
         let compute_s = start.elapsed().as_secs_f64();
-        self.count(CacheFigures { computed: count, compute_s, ..CacheFigures::default() });
+        self.count(CacheCounts { computed: count, compute_s, ..CacheCounts::default() });
         Ok(match &self.file {
             None => StoreEntry::Memory(values),
             Some(file) => {
@@ -199,9 +199,9 @@ impl FeatureStore {
         })
     }
 
-    fn count(&self, more: CacheFigures) {
-        let mut figures = self.figures.lock();
-        *figures = figures.plus(more);
+    fn count(&self, more: CacheCounts) {
+        let mut counts = self.counts.lock();
+        *counts = counts.plus(more);
     }
 
     fn busy(&self) -> MutexGuard<'_, BTreeSet<usize>> {

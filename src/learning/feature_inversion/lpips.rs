@@ -83,7 +83,7 @@ pub enum LpipsError {
         file: String,
         /// The tensor.
         name: String,
-        /// Its shape.
+        /// Shape of the tensor.
         found: Vec<usize>,
         /// Shape that AlexNet has.
         expected: Vec<usize>,

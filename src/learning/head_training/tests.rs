@@ -180,7 +180,7 @@ fn golden_losses_of_the_head() {
 }
 
 #[test]
-fn golden_optimisers_rebalancing() {
+fn golden_optimizers_rebalancing() {
     let Some(golden) = Golden::open("optimisers") else { return };
     let shape = golden.shape("rebalance.h");
     let (epochs, batches, size, dim) = (shape[0] as u32, shape[1], shape[2], shape[3]);

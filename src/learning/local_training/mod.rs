@@ -16,9 +16,9 @@
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! # fn main() -> Result<(), fedcast::learning::LearningError> {
 //! let digits = digits::embedded()?;
-//! let curriculum = Arc::new(TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(1))?);
+//! let task_sequence = Arc::new(TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(1))?);
 //! let loader =
-//!     Loader::new(digits.train, (0..160).collect(), curriculum, Arc::new(Transform::default()));
+//!     Loader::new(digits.train, (0..160).collect(), task_sequence, Arc::new(Transform::default()));
 //! // A linear classifier on the 64 pixels.
 //! let weight = Var::zeros((10, 64), DType::F32, &Device::Cpu)?;
 //! let plan = TrainingPlan {

@@ -11,17 +11,17 @@ use crate::scenario::reader::Choice;
 /// Distance of a class mean, or of samples, from prototypes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ProtoDistance {
-    /// The mean of squares over the entries of a feature.
+    /// Mean of squared differences over the entries of a feature.
     MeanSquare,
-    /// The sum of those squares.
+    /// Sum of squared differences over the entries of a feature.
     Square,
-    /// Its root, the Euclidean distance.
+    /// Euclidean distance, the root of the sum of squared differences.
     ///
-    /// There is no pull at distance zero.
+    /// The gradient is zero at distance zero.
     Euclidean,
-    /// The mean of squares over the entries of all samples of a batch, of each from its class's prototype.
+    /// Mean of squared differences over a batch, of each sample from the prototype of its class.
     ///
-    /// It replaces the sum over classes. A sample without a prototype counts as one on it.
+    /// It replaces the sum over classes. A sample without a prototype counts with distance zero.
     Samples,
 }
 

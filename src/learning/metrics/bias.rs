@@ -1,5 +1,5 @@
 //! Federated bias (HGP, section 2 and `protocol-hgp.md` section 7). It is measured on each client's model after local
-//! training and before synchronization.
+//! training and before aggregation.
 //!
 //! *Responses*: a client that knows only its own classes predicts only these, so the entropy of its predictions over
 //! the global test set is low. *Features*: prototypes of one class drift apart between clients.

@@ -20,18 +20,20 @@ pub(super) fn step_there(
     rule: &OptimizerConfig,
     (vars, factors): (&[Var], &[f64]),
     gradients: &[&Tensor],
-    held: &mut [DeviceMoments],
+    moments_on_device: &mut [DeviceMoments],
     taken: (&[Option<Stride>], &[u64]),
     scales: Option<&Tensor>,
 ) -> Result<(), LearningError> {
     let mut columns: Option<(f64, StepFactors)> = None;
-    for (((var, factor), gradient), held) in vars.iter().zip(factors).zip(gradients).zip(held) {
+    for (((var, factor), gradient), moments_on_device) in
+        vars.iter().zip(factors).zip(gradients).zip(moments_on_device)
+    {
         // Usually all variables have the same factor.
         let mine = match columns.take() {
             Some((of, columns)) if of == *factor => columns,
             _ => StepFactors::new(rule, taken, *factor, scales, var.device())?,
         };
-        on_device::step(rule, var, gradient, held, &mine)?;
+        on_device::step(rule, var, gradient, moments_on_device, &mine)?;
         columns = Some((*factor, mine));
     }
     Ok(())

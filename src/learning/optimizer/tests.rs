@@ -53,7 +53,7 @@ impl GoldenQuadratic {
 }
 
 #[test]
-fn golden_optimisers() {
+fn golden_optimizers() {
     let Some(golden) = Golden::open("optimisers") else { return };
     let f = GoldenQuadratic::of(&golden);
     let plain = |_: &[f32], _: &mut Vec<f32>| {};
@@ -86,7 +86,7 @@ fn golden_optimisers() {
 }
 
 #[test]
-fn golden_optimisers_clipping() {
+fn golden_optimizers_clipping() {
     let Some(golden) = Golden::open("optimisers") else { return };
     let f = GoldenQuadratic::of(&golden);
     let mut norms = Vec::new();
@@ -100,7 +100,7 @@ fn golden_optimisers_clipping() {
 }
 
 #[test]
-fn golden_optimisers_schedules() {
+fn golden_optimizers_schedules() {
     let Some(golden) = Golden::open("optimisers") else { return };
     let rates = |schedule: Schedule, base: f64, name: &str| {
         let n = golden.shape(name)[0] as u32;

@@ -35,12 +35,12 @@ pub enum Expert {
 /// Layout of the keys and values that the images of a batch get of their experts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ExpertLayout {
-    /// An image gets those of its expert.
+    /// An image gets the keys and values of its expert.
     #[default]
     Own,
-    /// As the public code of HGP mixes them up.
+    /// Mixed up between images, an error of HGP's public code.
     ///
-    /// An error: image b of B gets parts 2b and 2b + 1 of a list of B keys and then B values.
+    /// Image b of B gets parts 2b and 2b + 1 of a list of B keys and then B values.
     Reference,
 }
 

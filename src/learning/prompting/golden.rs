@@ -256,8 +256,8 @@ fn golden_coda() {
     golden.assert_close("logits", &setting.logits(&step.features));
     setting.check_head(&step);
     let whole = Components { trained: 0..4, penalty: 1.0, ..plain };
-    let penalised = setting.learn(whole.clone());
-    let unpenalised = setting.learn(Components { penalty: 0.0, ..whole.clone() });
+    let penalized = setting.learn(whole.clone());
+    let unpenalized = setting.learn(Components { penalty: 0.0, ..whole.clone() });
     let ortho = whole.loss(&tensors, &queries).unwrap().unwrap();
     golden.assert_close("ortho", &flat(&ortho));
     for (part, short, ..) in &parts {
@@ -265,7 +265,7 @@ fn golden_coda() {
             (0..3).flat_map(|block| step.gradients[&part.name(block)].clone()).collect()
         };
         golden.assert_close(&format!("grad_{short}"), &of(&step));
-        let pairs = of(&penalised).into_iter().zip(of(&unpenalised));
+        let pairs = of(&penalized).into_iter().zip(of(&unpenalized));
         let by_penalty: Vec<f32> = pairs.map(|(with, without)| with - without).collect();
         golden.assert_close(&format!("ortho.grad_{short}"), &by_penalty);
     }

@@ -140,7 +140,9 @@ impl<C: AveragingMethod> Averager<C> {
             let weights = cut.take(&self.parameters, &all, &weighted)?;
             let weights = weight_tensors(prefix, &self.parameters, &weights)?;
             match extra.last_mut() {
-                Some(said) if said.kind == Kind::Statistics => said.tensors.extend(weights),
+                Some(statistics) if statistics.kind == Kind::Statistics => {
+                    statistics.tensors.extend(weights)
+                }
                 _ => extra.push(Section::new(Kind::Statistics, weights)),
             }
         }

@@ -87,12 +87,14 @@ impl Keeper {
         trained: &LocalTrainingResult,
         vector: &str,
     ) -> Result<Section, WireError> {
-        let mut said = trained.sample_count()?;
+        let mut statistics = trained.sample_count()?;
         match self {
-            Keeper::Client => said.tensors.extend(vector_tensors(vector, &trained.vectors)),
-            Keeper::Server => said.tensors.push(NamedTensor::f64(RATES, [], vec![trained.rates])?),
+            Keeper::Client => statistics.tensors.extend(vector_tensors(vector, &trained.vectors)),
+            Keeper::Server => {
+                statistics.tensors.push(NamedTensor::f64(RATES, [], vec![trained.rates])?)
+            }
         }
-        Ok(said)
+        Ok(statistics)
     }
 
     /// Returns the bytes that are kept: the parameters, `own` vectors of the server, `of_client` vectors per client.

@@ -10,7 +10,8 @@ use crate::learning::Teacher;
 use crate::methods::parts::ClientContext;
 use crate::model::{ParameterSet, TeacherBatchNormMode};
 use crate::policy::{
-    Asset, AssetSpec, Message, PolicyError, parameter_sections, parameter_sketches, parameters_of,
+    Asset, AssetSpec, Message, PolicyError, parameter_section_shapes, parameter_sections,
+    parameters_of,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, BodyShape, Kind, MetaReader, MetaWriter, WireError};
@@ -66,7 +67,7 @@ pub(in crate::methods) fn previous_shape(
     task: TaskId,
     shapes: &[(String, Vec<usize>)],
 ) -> AssetSpec {
-    let body = BodyShape::new(0, parameter_sketches(shapes));
+    let body = BodyShape::new(0, parameter_section_shapes(shapes));
     AssetSpec { name: PREVIOUS, version: u32::from(task.0), body }
 }
 

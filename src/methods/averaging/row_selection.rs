@@ -57,22 +57,21 @@ impl RowSelection {
         averaged: &dyn Fn(TensorSpec, AveragingGroup, &str) -> TensorSpec,
     ) -> Vec<TensorSpec> {
         let by_owner = all.is_by_owner();
-        let travelling = all.iter().filter(|one| takes_part(&one.name));
-        travelling
-            .map(|parameter| {
-                let mut place = TensorSpec::parameter(parameter.name.as_str(), &parameter.shape);
-                if let Some(rows) = self.rows(parameter.rows) {
-                    place.shape[0] = rows.len();
-                    place.first_row = rows.start;
-                }
-                let group = match parameter.rows {
-                    Rows::Task if by_owner => AveragingGroup::Task(view.task.0),
-                    Rows::Class if by_owner => AveragingGroup::Head(view.rows.start as u32),
-                    _ => AveragingGroup::All,
-                };
-                averaged(place, group, &parameter.name)
-            })
-            .collect()
+        let sent = all.iter().filter(|one| takes_part(&one.name));
+        sent.map(|parameter| {
+            let mut place = TensorSpec::parameter(parameter.name.as_str(), &parameter.shape);
+            if let Some(rows) = self.rows(parameter.rows) {
+                place.shape[0] = rows.len();
+                place.first_row = rows.start;
+            }
+            let group = match parameter.rows {
+                Rows::Task if by_owner => AveragingGroup::Task(view.task.0),
+                Rows::Class if by_owner => AveragingGroup::Head(view.rows.start as u32),
+                _ => AveragingGroup::All,
+            };
+            averaged(place, group, &parameter.name)
+        })
+        .collect()
     }
 
     /// Returns the selected rows of whole parameters.

@@ -24,7 +24,7 @@ pub(super) struct AveragingServer<C: AveragingMethod> {
     memory: C::Memory,
     /// Model at the end of the previous task, if clients are sent it.
     previous: Option<Arc<Asset>>,
-    figures: Vec<(&'static str, f64)>,
+    metrics: Vec<(&'static str, f64)>,
 }
 
 impl<C: AveragingMethod> AveragingServer<C> {
@@ -35,7 +35,7 @@ impl<C: AveragingMethod> AveragingServer<C> {
     ) -> Result<AveragingServer<C>, PolicyError> {
         let theta = base.parts().adaptation.initial(&base.model, ctx, init)?;
         let (memory, metrics) = (C::Memory::default(), Vec::new());
-        Ok(AveragingServer { base, init, theta, memory, previous: None, figures: metrics })
+        Ok(AveragingServer { base, init, theta, memory, previous: None, metrics })
     }
 
     /// Returns true if the parameters are still those at the end of the previous task.
@@ -137,21 +137,21 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        self.figures.clear();
+        self.metrics.clear();
         let Some(aggregate) = aggregate else { return Ok(()) };
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let shared = parts.shared();
         if is_closing(round.phase) {
             let closing = ClosedRound { model, shared, before: &self.theta, aggregate, round, ctx };
             if let Some(last) = parts.final_exchange {
-                self.figures = last.aggregate(&mut self.memory, closing)?;
+                self.metrics = last.aggregate(&mut self.memory, closing)?;
             }
             return Ok(());
         }
         let moved = aggregate.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
         let closing = ClosedRound { model, shared, before: &before, aggregate, round, ctx };
-        self.figures = parts.server.server_update(&mut self.memory, closing, &mut self.theta)?;
+        self.metrics = parts.server.server_update(&mut self.memory, closing, &mut self.theta)?;
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.figures.clone()
+        self.metrics.clone()
     }
 
     fn save(&self) -> Body {
@@ -201,7 +201,7 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
             true => (self.theta, self.previous) = previous::load(saved)?,
             false => self.theta = C::Memory::server_parameters(saved)?,
         }
-        self.figures.clear();
+        self.metrics.clear();
         Ok(())
     }
 }

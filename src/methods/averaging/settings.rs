@@ -30,10 +30,10 @@ pub enum ClientWeighting {
 /// Use of the logits of earlier tasks in a client's loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OldLogits {
-    /// Masked: classes of the current task compete among themselves.
+    /// Classes of the current task compete among themselves.
     #[default]
     Mask,
-    /// Kept: all classes seen compete.
+    /// All classes seen compete.
     ///
     /// Logits of classes without samples are pushed down.
     Keep,

@@ -41,7 +41,7 @@ impl C2PromptServer {
         let client_tasks: Vec<usize> = keys.into_iter().filter_map(|key| table.find(key)).collect();
         let config = &self.method.config;
         let weights = affinity(&histograms, config.cpa_scores, config.cpa_temperature);
-        self.figures.extend([
+        self.metrics.extend([
             ("cpa_own_weight", weights.own_weight()),
             ("cpa_kept_rows", weights.unmatched().len() as f64),
         ]);
@@ -110,7 +110,7 @@ impl C2PromptServer {
             ("cpa_cosine_within", mean(|found| found.within)),
             ("cpa_cosine_between", mean(|found| found.between)),
         ];
-        self.figures.extend(cosines.into_iter().filter_map(|(name, mean)| Some((name, mean?))));
+        self.metrics.extend(cosines.into_iter().filter_map(|(name, mean)| Some((name, mean?))));
     }
 
     fn note_accuracy(
@@ -121,7 +121,7 @@ impl C2PromptServer {
     ) -> Result<(), PolicyError> {
         if self.method.config.cpa_accuracy {
             let accuracy = self.accuracy(client_tasks, ctx)?;
-            self.figures.extend(accuracy.map(|accuracy| (name, accuracy)));
+            self.metrics.extend(accuracy.map(|accuracy| (name, accuracy)));
         }
         Ok(())
     }

@@ -171,7 +171,7 @@ impl Method for C2Prompt {
         ctx.backbone.config().blocks_for("a prompt")?;
         let powder = PowderServer::new(Arc::new(self.powder.clone()), init);
         let (method, reports) = (Arc::new(self.clone()), Reports::default());
-        Ok(Box::new(C2PromptServer { method, powder, reports, figures: Vec::new() }))
+        Ok(Box::new(C2PromptServer { method, powder, reports, metrics: Vec::new() }))
     }
 
     fn profile(&self) -> MethodProfile {

@@ -40,7 +40,7 @@ pub struct Report {
 
 impl Report {
     /// Returns the classes of which the client has samples.
-    fn held(&self) -> impl Iterator<Item = u32> {
+    fn classes_with_samples(&self) -> impl Iterator<Item = u32> {
         let counts = self.classes.iter().zip(&self.moments.counts);
         counts.filter(|(_, count)| **count > 0).map(|(class, _)| *class)
     }
@@ -123,7 +123,7 @@ impl Reports {
         let begins = self.client_tasks.iter().filter(|(client_task, _)| client_task.task == stage);
         let shared: Vec<bool> = begins
             .flat_map(|(client_task, report)| {
-                report.held().map(move |class| (client_task.client, report, class))
+                report.classes_with_samples().map(move |class| (client_task.client, report, class))
             })
             .filter_map(|(client, report, class)| Some((client, report.of(class)?, class)))
             .map(|(client, own, class)| {

@@ -20,7 +20,7 @@ pub struct C2PromptServer {
     pub(super) powder: PowderServer,
     /// Moments that clients reported.
     pub(super) reports: Reports,
-    pub(super) figures: Vec<(&'static str, f64)>,
+    pub(super) metrics: Vec<(&'static str, f64)>,
 }
 
 impl C2PromptServer {
@@ -63,7 +63,7 @@ impl C2PromptServer {
             ("lcdc_second_holders", self.reports.second_holders(stage)),
             ("lcdc_other_samples", self.reports.other_samples(stage)),
         ];
-        self.figures.extend(shares.into_iter().filter_map(|(name, share)| Some((name, share?))));
+        self.metrics.extend(shares.into_iter().filter_map(|(name, share)| Some((name, share?))));
         Ok(())
     }
 }
@@ -103,7 +103,7 @@ impl Server for C2PromptServer {
         aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        self.figures.clear();
+        self.metrics.clear();
         let Some(phase) = C2Prompt::inner(round.phase) else {
             return match C2Prompt::asks(round.phase) {
                 true => self.take(round, aggregate, ctx),
@@ -122,7 +122,7 @@ impl Server for C2PromptServer {
         let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
         let inner = RoundContext { phase, ..round.clone() };
         self.powder.end_round(&inner, Some(aggregate), ctx)?;
-        self.figures.extend(self.powder.metrics());
+        self.metrics.extend(self.powder.metrics());
         match self.mixes_after(round) && !matched.is_empty() {
             true => self.aggregate(matched, ctx),
             false => Ok(()),
@@ -134,7 +134,7 @@ impl Server for C2PromptServer {
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.figures.clone()
+        self.metrics.clone()
     }
 
     fn save(&self) -> Body {
@@ -146,7 +146,7 @@ impl Server for C2PromptServer {
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
         self.powder.load(saved)?;
         self.reports = Reports::load(saved)?;
-        self.figures.clear();
+        self.metrics.clear();
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::scenario::MethodSection;
 type Said = Vec<(ClientId, Vec<Arc<ClassStatistics>>)>;
 
 /// Returns the Gaussian of one class from each client, in one form.
-fn said(form: CovarianceForm, row: u32, clients: &[Vec<Vec<f32>>], least: usize) -> Said {
+fn reports(form: CovarianceForm, row: u32, clients: &[Vec<Vec<f32>>], least: usize) -> Said {
     let of = |(client, features): (usize, &Vec<Vec<f32>>)| {
         let gaussian = ClassGaussian::fit(form, features[0].len(), features);
         (ClientId(client as u32), vec![Arc::new(ClassStatistics { row, gaussian })])
@@ -23,9 +23,9 @@ fn said(form: CovarianceForm, row: u32, clients: &[Vec<Vec<f32>>], least: usize)
     clients.iter().enumerate().filter(|(_, own)| own.len() >= least).map(of).collect()
 }
 
-fn merged(said: &Said) -> ClassGaussian {
+fn merged(reports: &Said) -> ClassGaussian {
     let mut all = Prototypes::default();
-    all.update(said, true);
+    all.update(reports, true);
     let merged = all.merged();
     assert_eq!(merged.len(), 1);
     let (_, class) = merged.iter().next().unwrap();
@@ -87,7 +87,7 @@ fn any_split_merges_to_all_samples() {
     let of = |form, cuts: &[usize], least| {
         let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([9]).collect();
         let clients: Vec<_> = bounds.windows(2).map(|w| rows[w[0]..w[1]].to_vec()).collect();
-        merged(&said(form, 4, &clients, least))
+        merged(&reports(form, 4, &clients, least))
     };
     let whole = full(of(CovarianceForm::Full, &[], 1));
     let spread = diagonal(of(CovarianceForm::Diagonal, &[], 1));
@@ -109,10 +109,10 @@ fn any_split_merges_to_all_samples() {
 #[test]
 fn one_client_merges_to_itself_and_two_alike_to_nearly_the_same() {
     let rows = features();
-    let one = said(CovarianceForm::Full, 4, std::slice::from_ref(&rows), 2);
+    let one = reports(CovarianceForm::Full, 4, std::slice::from_ref(&rows), 2);
     assert_eq!(merged(&one), one[0].1[0].gaussian);
     let alone = full(merged(&one));
-    let twice = full(merged(&said(CovarianceForm::Full, 4, &[rows.clone(), rows], 2)));
+    let twice = full(merged(&reports(CovarianceForm::Full, 4, &[rows.clone(), rows], 2)));
     assert_eq!((twice.count, &twice.mean), (18, &alone.mean));
     for (two, one) in twice.covariance.iter().zip(&alone.covariance) {
         assert!((two - one * 16.0 / 17.0).abs() < 1e-12);

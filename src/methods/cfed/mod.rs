@@ -89,16 +89,16 @@ pub struct Cfed {
     /// Weight of the distillation.
     #[key(default = 0.1, above = 0.0, source = RELEASE)]
     pub review_weight: f64,
-    /// Distillation at the server, on its own shard.
+    /// True to distill at the server, too, on its own auxiliary samples.
     #[key(default = false, source = "the release; true in the paper")]
     pub server_distils: bool,
-    /// Epochs of the server over its shard.
+    /// Number of epochs of the server over its auxiliary samples.
     #[key(default = 5, at_least = 1.0, source = RELEASE)]
     pub server_epochs: u32,
-    /// Samples per step of the server.
+    /// Number of samples in a training step of the server.
     #[key(default = 128, at_least = 1.0, source = RELEASE)]
     pub server_batch: u32,
-    /// True if students see auxiliary samples augmented; their targets are of samples that are not.
+    /// True to augment auxiliary samples for students; their targets are always of unaugmented samples.
     #[key(default = false, source = RELEASE)]
     pub review_augments: bool,
 }

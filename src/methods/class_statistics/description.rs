@@ -71,7 +71,7 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
             samples: count,
             mean,
         };
-        Ok(ClassMean::said(update)?.into_iter().map(disclosure).collect())
+        Ok(ClassMean::reported(update)?.into_iter().map(disclosure).collect())
     }
 
     fn size(&self) -> UploadSize {
@@ -128,7 +128,7 @@ impl Descriptions {
     /// An error rejects the upload, but does not end the run.
     fn accepts(self, update: &Message) -> Result<(), PolicyError> {
         match self.spread {
-            Some(FeatureSpread { scale, .. }) => messages::drawable(update, scale),
+            Some(FeatureSpread { scale, .. }) => messages::check_drawable(update, scale),
             None => Ok(()),
         }
     }

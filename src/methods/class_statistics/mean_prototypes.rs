@@ -59,7 +59,7 @@ impl MeanPrototypes {
         self.known.retain(|row, _| view.rows.contains(&(*row as usize)));
         let mut reports = Vec::new();
         for upload in &aggregate.kept_uploads {
-            reports.extend(ClassMean::said(&upload.update)?);
+            reports.extend(ClassMean::reported(&upload.update)?);
         }
         self.take(&reports, weighting);
         Ok(())

@@ -44,7 +44,7 @@ impl ClassMean {
     ///
     /// # Errors
     /// When control fields or tensors are missing or do not fit.
-    pub fn said(update: &Message) -> Result<Vec<ClassMean>, WireError> {
+    pub fn reported(update: &Message) -> Result<Vec<ClassMean>, WireError> {
         let rows = described_in(update)?;
         let n = rows.len();
         if n == 0 {

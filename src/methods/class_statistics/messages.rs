@@ -16,7 +16,7 @@ pub fn described(counts: &ClassCounts, least: u32) -> Vec<u32> {
 ///
 /// # Errors
 /// When control fields or tensors are missing or do not fit.
-pub fn said(update: &Message) -> Result<Vec<Arc<ClassStatistics>>, WireError> {
+pub fn statistics_of(update: &Message) -> Result<Vec<Arc<ClassStatistics>>, WireError> {
     read(&described_in(update)?, |name| update.tensor(Kind::Prototypes, name))
 }
 
@@ -43,8 +43,8 @@ pub fn described_in(update: &Message) -> Result<Vec<u32>, WireError> {
 ///
 /// # Errors
 /// When a Gaussian is not finite or not positive definite. The error rejects the upload, but does not end the run.
-pub fn drawable(update: &Message, scale: f64) -> Result<(), PolicyError> {
-    for class in said(update)? {
+pub fn check_drawable(update: &Message, scale: f64) -> Result<(), PolicyError> {
+    for class in statistics_of(update)? {
         class.gaussian.sampler(scale, mixture::ADDED)?;
     }
     Ok(())

@@ -61,18 +61,20 @@ impl Prototypes {
     pub fn take(
         &mut self,
         aggregate: &Aggregate,
-        kept: GaussianLifetime,
+        lifetime: GaussianLifetime,
         task: Range<usize>,
     ) -> Result<(), WireError> {
-        let said = aggregate
+        let reported = aggregate
             .kept_uploads
             .iter()
-            .map(|upload| Ok((upload.meta.participant.client, messages::said(&upload.update)?)))
+            .map(|upload| {
+                Ok((upload.meta.participant.client, messages::statistics_of(&upload.update)?))
+            })
             .collect::<Result<Vec<_>, WireError>>()?;
-        if kept == GaussianLifetime::Cohort {
+        if lifetime == GaussianLifetime::Cohort {
             self.cells.retain(|row, _| !task.contains(&(*row as usize)));
         }
-        self.update(&said, kept == GaussianLifetime::Round);
+        self.update(&reported, lifetime == GaussianLifetime::Round);
         Ok(())
     }
 

@@ -45,16 +45,18 @@ pub struct FedCil {
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::BySamples, source = RELEASE)]
     pub client_weighting: ClientWeighting,
-    /// Form of generator and discriminator.
+    /// Architecture of generator and discriminator.
     #[key(default = GanForm::Cifar, source = "the release on CIFAR-10; mnist on MNIST and EMNIST")]
     pub gan: GanForm,
     /// Divisor of the channels of all hidden layers, for small images.
     #[key(default = 1, at_least = 1.0, at_most = 16.0, source = RELEASE)]
     pub channel_divisor: u32,
-    /// Batches of a client per round, in place of `client.epochs` over the shard; the release has 400.
+    /// Number of training batches of a client per round, in place of `client.epochs`; the release has 400.
     #[key(at_least = 1.0)]
     pub steps: Option<u32>,
-    /// Width of the noise, whose first numbers are the class, one-hot.
+    /// Size of the generator's noise vector, whose first entries hold the class, one-hot.
+    ///
+    /// It must exceed the number of classes: with 100 classes, 110 entries leave 10 for noise.
     #[key(
         default = 110,
         at_least = 2.0,
@@ -62,10 +64,10 @@ pub struct FedCil {
         source = "the release; 126 on EMNIST"
     )]
     pub noise: u32,
-    /// Fraction of entries dropped in the discriminator, with `gan = "cifar"`.
+    /// Dropout rate of the discriminator, with `gan = "cifar"`.
     #[key(default = 0.5, at_least = 0.0, below = 1.0, source = RELEASE)]
     pub dropout: f64,
-    /// Weight of the current task in the discriminator's loss; replayed images have the rest.
+    /// Weight of the current task in the discriminator's loss; replayed images get the rest.
     #[key(default = 0.5, at_least = 0.0, at_most = 1.0, source = RELEASE)]
     pub new_weight: f64,
     /// Generator that replays the classes of earlier tasks.
@@ -85,13 +87,13 @@ pub struct FedCil {
 /// Weights of the agreement with the server's generator, from the second round of a task on.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct ConsistencySettings {
-    /// Weight of the divergence of real images from generated ones of the same classes (`K1`).
+    /// Weight of the divergence of predictions for real and generated images of equal classes (`K1`).
     #[key(name = "real_consistency", default = 0.0, at_least = 0.0, source = UNWEIGHTED)]
     pub real: f64,
-    /// Weight of the divergence of the client's generated images from the server's (`K2`).
+    /// Weight of the divergence of predictions for the client's and the server's generated images (`K2`).
     #[key(name = "generated_consistency", default = 0.0, at_least = 0.0, source = UNWEIGHTED)]
     pub generated: f64,
-    /// Weight of the cross-entropy of the server's generated images (`K3`).
+    /// Weight of the cross-entropy of predictions for the server's generated images (`K3`).
     #[key(name = "server_images", default = 0.0, at_least = 0.0, source = UNWEIGHTED)]
     pub labels: f64,
 }
@@ -99,10 +101,10 @@ pub struct ConsistencySettings {
 /// Training of the averaged networks on images of the clients' generators.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FineTuning {
-    /// Steps after every aggregation; 0 averages alone.
+    /// Number of training steps at the server after every aggregation; 0 only averages.
     #[key(name = "server_steps", default = 100, at_most = LARGEST, source = RELEASE)]
     pub steps: u32,
-    /// Images of a step, and images that each client's generator makes for it.
+    /// Number of images in a step, and of images that each client's generator makes for it.
     #[key(name = "server_batch", default = 32, at_least = 2.0, at_most = LARGEST, source = RELEASE)]
     pub batch: u32,
     /// Learning rate, by Adam.

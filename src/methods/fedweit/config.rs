@@ -15,16 +15,16 @@ pub enum SplitLayers {
     Network,
     /// The head of a task, on frozen features.
     ///
-    /// Its rows are those of any task by their place in it; biases are the client's own.
+    /// Rows of the head are shared by their position within a task; biases are the client's own.
     Head,
 }
 
-/// Base with which the weights of earlier tasks are composed that a client must not leave.
+/// Base in the weights of earlier tasks from which the drift is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum DriftStart {
-    /// The client's own base, before it takes over the base received.
+    /// Client's own base, before it takes over the received one.
     Own,
-    /// The base received in the first round of the task.
+    /// Base received in the first round of the task.
     Received,
 }
 
@@ -37,31 +37,31 @@ pub struct FedWeit {
     /// Layers whose weights are split into a base and adaptive parts.
     #[key(default = SplitLayers::Network, source = CODE)]
     pub train: SplitLayers,
-    /// Weight of the sum of absolute adaptive parts, and the size above which numbers stay (`lambda_1`).
+    /// L1 weight of adaptive parts, and the size that a value must exceed not to count as 0 (`lambda_1`).
     #[key(default = 1e-3, at_least = 0.0, source = CODE)]
     pub sparsity: f64,
-    /// Weight of the distance of earlier tasks' weights from those at the start of the task (`lambda_2`).
+    /// Weight of the squared change of earlier tasks' weights since the start of the task (`lambda_2`).
     #[key(default = 100.0, at_least = 0.0, source = CODE)]
     pub drift: f64,
-    /// Base with which the weights of earlier tasks at the start of the task are composed.
+    /// Base in the weights of earlier tasks from which the drift is measured.
     #[key(default = DriftStart::Own, source = CODE)]
     pub drift_start: DriftStart,
-    /// True if adaptive parts and masks of earlier tasks go on training.
+    /// True to keep training adaptive parts and masks of earlier tasks.
     #[key(default = false, source = "the release; true in the paper")]
     pub retroactive: bool,
     /// Weight decay of adaptive parts and masks, and of the base in a client's first task.
     #[key(default = 1e-4, at_least = 0.0, source = CODE)]
     pub decay: f64,
-    /// Fraction of the units of a layer that are not sent, those with the smallest masks.
+    /// Fraction of a layer's output units that are not sent: those with the smallest masks.
     #[key(default = 0.3, at_least = 0.0, below = 1.0, source = CODE)]
     pub dropped: f64,
-    /// Start values of adaptive parts, as a fraction of the client's first base.
+    /// Factor on the client's first base that gives the initial values of adaptive parts.
     #[key(default = 1.0 / 3.0, at_least = 0.0, source = CODE)]
     pub adaptive_start: f64,
     /// Start values of a linear head.
     #[key(default = HeadStart::Uniform, source = "PyTorch")]
     pub head_init: HeadStart,
-    /// Fraction of a client's samples of a class that decide on its learning rate and do not train.
+    /// Fraction of a client's samples of each class that are held out to control its learning rate.
     #[key(
         default = 0.125,
         at_least = 0.0,
@@ -69,10 +69,10 @@ pub struct FedWeit {
         source = "the release: 70 % train, 10 % validate"
     )]
     pub validation: f64,
-    /// Rounds without a better validation loss after which the learning rate of a client falls.
+    /// Number of rounds without a lower validation loss after which a client's learning rate falls.
     #[key(default = 3, at_least = 1.0, source = CODE)]
     pub patience: u32,
-    /// Divisor of the learning rate then.
+    /// Divisor of a client's learning rate each time that `patience` runs out.
     #[key(default = 3.0, at_least = 1.0, source = CODE)]
     pub lr_divisor: f64,
 }

@@ -58,8 +58,8 @@ impl Glfc {
         }
         state.meet(view.task, member.shard);
         let received = Classifier::frozen(&ctx.backbone, &member.received)?;
-        let signalled = self.is_signalled(&mut state, member, &received, ctx)?;
-        if signalled {
+        let signaled = self.is_signaled(&mut state, member, &received, ctx)?;
+        if signaled {
             let (budget, repeats) = (self.memory_size as usize, self.repeats);
             let choosing = Choosing { budget, repeats, by: self.exemplars };
             state.learn(view.task, &received, (choosing, member.key), ctx)?;
@@ -84,12 +84,12 @@ impl Glfc {
         })?;
         let mut trained = take_single(trained)?;
         trained.samples = member.shard.len();
-        if signalled && self.has_proxy() && !member.shard.is_empty() {
+        if signaled && self.has_proxy() && !member.shard.is_empty() {
             let sent_model = (&trained.parameters, view.seen());
             let sent = gradients(&self.proxy, model, sent_model, member.shard, &ctx)?;
             trained.vectors.insert(GRADIENTS, sent);
         }
-        trained.metrics.push(("signal", f64::from(u8::from(signalled))));
+        trained.metrics.push(("signal", f64::from(u8::from(signaled))));
         if self.task_detection == Signal::Entropy {
             trained.metrics.push(("entropy", state.entropy));
         }

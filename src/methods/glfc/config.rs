@@ -39,16 +39,16 @@ pub struct Glfc {
     /// Number of exemplars of a client, of all learned classes together.
     #[key(default = 2_000, at_most = 1e7, source = release.source())]
     pub memory_size: u32,
-    /// Repeated samples among the exemplars.
+    /// True to allow a sample several times among the exemplars.
     #[key(default = true, source = release.source())]
     pub repeats: bool,
     /// Signal that begins a task for a client.
     #[key(default = Signal::Task, source = "Powder's port; the release has entropy")]
     pub task_detection: Signal,
-    /// Smallest jump of the entropy at a new task, in nats.
+    /// Rise of the mean prediction entropy in nats above which a new task is detected.
     #[key(default = 1.2, at_least = 0.0, source = release.source())]
     pub threshold: f64,
-    /// Transform of the images of which the entropy is.
+    /// Transform of the images on whose predictions the entropy is measured.
     #[key(default = PassTransform::Train, source = release.source())]
     pub entropy_transform: PassTransform,
     /// Old model that is distilled.
@@ -118,7 +118,7 @@ struct Scoring {
     /// Copies of features that are scored.
     #[key(flatten)]
     augment: Augment,
-    /// Rounds of a task in which scores count as zero.
+    /// Number of first rounds of a task in which scores count as zero.
     #[key(name = "proxy_wait", default = 6, source = "the release of LGA")]
     wait: u32,
 }

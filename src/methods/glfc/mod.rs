@@ -98,7 +98,7 @@ use crate::learning::gradient_matching::LeNet;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{
     Asset, AssetSpec, Capability, ExchangeFacts, Metrics, ModelFacts, Participant, PolicyError,
-    Restriction, RoundContext, RunContext, TensorSpec, UploadSize, parameter_sketches,
+    Restriction, RoundContext, RunContext, TensorSpec, UploadSize, parameter_section_shapes,
 };
 use crate::wire::{BodyShape, Dtype, Kind, NamedTensor, Section};
 
@@ -177,7 +177,7 @@ impl LocalUpdate<GlfcClientState> for Glfc {
             ));
         }
         if self.lr_schedule != RateSchedule::Client {
-            all.push(Requirement::new(requirements::has_one_schedule));
+            all.push(Requirement::new(requirements::require_one_schedule));
         }
         all
     }
@@ -234,10 +234,10 @@ impl UploadExtras<GlfcClientState> for Glfc {
         member: &PackClient<'_, GlfcClientState>,
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
-        let mut said = trained.sample_count()?;
+        let mut statistics = trained.sample_count()?;
         if let Some(sent) = trained.vectors.get(GRADIENTS) {
             let Parameter { shape, values } = sent.clone();
-            said.tensors.push(NamedTensor::f32(GRADIENTS, shape, values)?);
+            statistics.tensors.push(NamedTensor::f32(GRADIENTS, shape, values)?);
         }
         if self.traces(&member.participant.view) {
             let traces = trace(&trained.parameters, member.shard, context.ctx)?;
@@ -245,10 +245,10 @@ impl UploadExtras<GlfcClientState> for Glfc {
                 traces.iter().map(|(row, _, count)| (*row, *count)).unzip();
             let values = traces.iter().map(|(_, trace, _)| *trace).collect::<Vec<f64>>();
             let n = traces.len();
-            said.tensors.push(NamedTensor::f64(TRACES, [n], values)?);
-            said.tensors.push(NamedTensor::u32(TRACED, [2, n], [rows, counts].concat())?);
+            statistics.tensors.push(NamedTensor::f64(TRACES, [n], values)?);
+            statistics.tensors.push(NamedTensor::u32(TRACED, [2, n], [rows, counts].concat())?);
         }
-        Ok(vec![said])
+        Ok(vec![statistics])
     }
 }
 
@@ -268,7 +268,7 @@ impl DownloadExtras<Seen> for Glfc {
             (one.name.clone(), shape)
         };
         let shapes: Vec<_> = all.iter().map(shape).collect();
-        let body = BodyShape::new(4, parameter_sketches(&shapes));
+        let body = BodyShape::new(4, parameter_section_shapes(&shapes));
         vec![AssetSpec { name: OLD, version: u32::from(before), body }]
     }
 

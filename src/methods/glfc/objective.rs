@@ -71,8 +71,8 @@ impl GlfcObjective {
         for (target, label) in targets.chunks_exact_mut(columns).zip(labels) {
             target[*label as usize] = 1.0;
         }
-        let labelled = weighted_sigmoid_cross_entropy(logits, &targets, weights)?;
-        let Some((old, width)) = old.filter(|(_, width)| *width > 0) else { return Ok(labelled) };
+        let labeled = weighted_sigmoid_cross_entropy(logits, &targets, weights)?;
+        let Some((old, width)) = old.filter(|(_, width)| *width > 0) else { return Ok(labeled) };
         for (target, old) in targets.chunks_exact_mut(columns).zip(old.chunks_exact(width)) {
             for (column, target) in target.iter_mut().enumerate() {
                 let Some(z) = held(column).and_then(|row| old.get(row)) else { continue };
@@ -82,7 +82,7 @@ impl GlfcObjective {
         let alike = vec![1.0; labels.len()];
         let weights = if terms.weighs_relation { weights } else { &alike };
         let relation = weighted_sigmoid_cross_entropy(logits, &targets, weights)?;
-        (labelled * terms.labels)? + (relation * terms.relation)?
+        (labeled * terms.labels)? + (relation * terms.relation)?
     }
 }
 

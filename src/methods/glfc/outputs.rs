@@ -129,7 +129,7 @@ mod tests {
         let s = |z: f64| 1.0 / (1.0 + libm::exp(-z));
         let bce = |z: f64, t: f64| -t * libm::log(s(z)) - (1.0 - t) * libm::log(1.0 - s(z));
         // The first sample is of row 4, the second is an exemplar of row 0.
-        let labelled = bce(0.5, 0.0)
+        let labeled = bce(0.5, 0.0)
             + bce(1.0, 0.0)
             + bce(-2.0, 1.0)
             + bce(-1.0, 1.0)
@@ -145,8 +145,8 @@ mod tests {
             assert!((f64::from(found) - wanted).abs() < 1e-6, "{found} {wanted}")
         };
         let both = loss.of(&z, &[4, 0], Some((&old, 4))).unwrap();
-        near(value(&both), (labelled + held) / 20.0);
-        near(value(&loss.of(&z, &[4, 0], None).unwrap()), labelled / 20.0);
+        near(value(&both), (labeled + held) / 20.0);
+        near(value(&loss.of(&z, &[4, 0], None).unwrap()), labeled / 20.0);
         // Gradients of rows 1 and 2 are exactly zero, that of row 0 is (2 s(z) - y - s(old)) / 20.
         let gradients = both.backward().unwrap();
         let slopes: Vec<f32> = gradients.get(&z).unwrap().flatten_all().unwrap().to_vec1().unwrap();

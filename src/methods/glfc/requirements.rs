@@ -18,7 +18,7 @@ pub(super) fn images() -> Requirement {
 }
 
 /// Refuses an epoch schedule in `[client]` together with the method's own schedule.
-pub(super) fn has_one_schedule(scenario: &Scenario) -> Option<RequirementError> {
+pub(super) fn require_one_schedule(scenario: &Scenario) -> Option<RequirementError> {
     (scenario.client.epoch_schedule != EpochSchedule::Constant).then(|| {
         let message = "`method.lr_schedule` contradicts `client.epoch_schedule`";
         let help =

@@ -24,7 +24,7 @@ pub enum Signal {
 
 impl Glfc {
     /// Returns true if a new task has begun, by the task itself or by the entropy of the received model.
-    pub(super) fn is_signalled(
+    pub(super) fn is_signaled(
         &self,
         state: &mut GlfcClientState,
         member: &PackClient<'_, GlfcClientState>,

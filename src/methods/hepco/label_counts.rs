@@ -57,8 +57,8 @@ fn reported(update: &Message, rows: usize) -> Result<(usize, Vec<u32>), WireErro
     control.finish()?;
     let mut counts = vec![0; rows];
     let own = counts.iter_mut().skip(first_counted);
-    let said = update.tensor(Kind::Statistics, COUNTS)?.as_u32()?;
-    own.zip(said.iter()).for_each(|(to, count)| *to = *count);
+    let reported = update.tensor(Kind::Statistics, COUNTS)?.as_u32()?;
+    own.zip(reported.iter()).for_each(|(to, count)| *to = *count);
     Ok((first_row, counts))
 }
 

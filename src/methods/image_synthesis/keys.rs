@@ -16,7 +16,7 @@ const UPSAMPLINGS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 #[keys(given(usual: ImageSynthesis), function = read_keys)]
 pub struct ImageSynthesis {
-    /// Images of a call.
+    /// Number of images that one synthesis round generates.
     #[key(
         name = "generator_batch",
         default = usual.batch,
@@ -25,7 +25,7 @@ pub struct ImageSynthesis {
         source = RELEASE
     )]
     pub batch: u32,
-    /// Steps of a call.
+    /// Number of optimization steps of the generator in a synthesis round.
     #[key(
         name = "generator_steps",
         default = usual.steps,
@@ -34,10 +34,10 @@ pub struct ImageSynthesis {
         source = RELEASE
     )]
     pub steps: u32,
-    /// Learning rate of the generator, by Adam.
+    /// Learning rate of the generator, which Adam trains.
     #[key(name = "generator_lr", default = usual.rate, above = 0.0, source = RELEASE)]
     pub rate: f64,
-    /// Channels in front of the generator's last convolution; other layers have twice as many.
+    /// Number of channels before the generator's last convolution; its other layers have twice as many.
     #[key(
         name = "generator_width",
         default = usual.width,
@@ -46,13 +46,13 @@ pub struct ImageSynthesis {
         source = RELEASE
     )]
     pub width: u32,
-    /// Width of the generator's inputs.
+    /// Size of the vector from which the generator makes an image.
     #[key(default = usual.latent, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
     pub latent: u32,
-    /// Weight of the distance from running moments of batch norms.
+    /// Weight of the loss on batch norms: distance of moments of images from running moments.
     #[key(name = "statistics_weight", default = usual.statistics, at_least = 0.0, source = RELEASE)]
     pub statistics: f64,
-    /// Weight of kept moments in the moments of a batch, from the second call on.
+    /// Weight of earlier moments in the average with those of a batch, from the second synthesis round on.
     #[key(
         name = "statistics_momentum",
         default = usual.momentum,
@@ -61,28 +61,28 @@ pub struct ImageSynthesis {
         source = RELEASE
     )]
     pub momentum: f64,
-    /// Weight of the cross-entropy of labels.
+    /// Weight of the cross-entropy of the model's predictions with the intended labels.
     #[key(name = "label_weight", default = usual.labels, at_least = 0.0, source = RELEASE)]
     pub labels: f64,
-    /// Weight of the divergence from the student.
+    /// Weight of the adversarial loss, which rewards images on which model and student disagree.
     #[key(name = "adversarial_weight", default = usual.adversarial, at_least = 0.0, source = RELEASE)]
     pub adversarial: f64,
-    /// Zeros around a generated image, from which the model sees a random window.
+    /// Width in pixels of the zero padding of an image, of which the model sees a random crop.
     #[key(name = "crop_padding", default = usual.padding, at_most = 1_000.0, source = RELEASE)]
     pub padding: u32,
-    /// Probability that the model sees the mirror image.
+    /// Probability that the model sees an image mirrored.
     #[key(default = usual.flip, at_least = 0.0, at_most = 1.0, source = RELEASE)]
     pub flip: f64,
-    /// Steps of the student after a call.
+    /// Number of training steps of the student after a synthesis round.
     #[key(default = usual.student_steps, at_most = LARGEST, source = RELEASE)]
     pub student_steps: u32,
-    /// Images of a step of the student.
+    /// Number of images in a training step of the student.
     #[key(default = usual.student_batch, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
     pub student_batch: u32,
-    /// Learning rate of the student, by SGD.
+    /// Learning rate of the student, which SGD trains.
     #[key(name = "student_lr", default = usual.student_rate, at_least = 0.0, source = RELEASE)]
     pub student_rate: f64,
-    /// Temperature of the student's distillation.
+    /// Temperature of the distillation from the model to the student.
     #[key(
         name = "student_temperature",
         default = usual.temperature,

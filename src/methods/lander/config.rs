@@ -15,7 +15,7 @@ const RELEASE: &str = "the release";
 /// Upper bound of numbers of steps and images and of widths.
 const LARGEST: f64 = 100_000.0;
 
-/// Global model of a task that the next one starts from.
+/// Global model of a task from which the next task starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ModelSelection {
     /// Model at the start of the round in which clients had the lowest first-epoch losses.
@@ -24,12 +24,12 @@ pub enum ModelSelection {
     Last,
 }
 
-/// Mean and deviation by which the model sees generated images.
+/// Mean and standard deviation that normalize generated images for the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ImageNormalization {
-    /// Learned numbers, which begin at 0.5 and 0.2.
+    /// Trained values that begin at 0.5 and 0.2.
     Learned,
-    /// Fixed numbers, those of the samples: images are replayed as the model saw them.
+    /// Fixed values, those of the data: images are replayed as the model saw them.
     Data,
 }
 
@@ -56,55 +56,58 @@ pub struct Lander {
     /// Position of the map from features to embeddings.
     #[key(default = MappingPlace::Branch, source = RELEASE)]
     pub mapping: MappingPlace,
-    /// Mean square of gaps to an embedding that is tolerated (`r`).
+    /// Mean squared distance from its embedding that a feature may have without loss (`r`).
     #[key(default = 0.015, at_least = 0.0, source = RELEASE)]
     pub radius: f64,
-    /// Weight of the pull to embeddings, of clients, generator and student.
+    /// Weight of the loss that pulls features to embeddings, for clients, generator and student.
     #[key(default = 5.0, at_least = 0.0, source = RELEASE)]
     pub anchor_weight: f64,
-    /// True if features are bound to embeddings in the first task, too.
+    /// True to pull features to embeddings in the first task, too.
     #[key(default = true, source = "the release; false in STSA's copy")]
     pub bound_first_task: bool,
-    /// Weight of the losses on a client's own samples from the second task on, before its factor.
+    /// Base weight of the losses on a client's own samples from the second task on.
+    ///
+    /// The weight is `(1 + 1/a) / b` times it, with `a = log2(seen / 2 + 1)` and `b = sqrt(old / seen)` of the numbers
+    /// of classes.
     #[key(default = 0.2, above = 0.0, source = RELEASE)]
     pub cur_weight: f64,
-    /// Weight of the losses on generated images, before its factor.
+    /// Base weight of the losses on generated images; 0 generates none.
     ///
-    /// With 0 nothing is generated.
+    /// The weight is `a b` times it, with `a` and `b` as for `cur_weight`.
     #[key(default = 0.4, at_least = 0.0, source = RELEASE)]
     pub pre_weight: f64,
-    /// Generated images in a step of a client.
+    /// Number of generated images in a training step of a client.
     #[key(default = 128, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
     pub synthetic_batch: u32,
-    /// True if own samples and images of a step pass the network as one batch.
+    /// True to pass own samples and generated images of a step through the network as one batch.
     ///
     /// Batch norms then use the moments of both, as running moments do.
     #[key(default = false, source = RELEASE)]
     pub joint_batch: bool,
-    /// Number of images that clients replay, the first by file name.
+    /// Number of generated images that clients replay: the first ones by file name.
     #[key(default = 10_000, at_least = 1.0, source = RELEASE)]
     pub replayed_images: u32,
-    /// Global model of a task that the next one starts from.
+    /// Global model of a task from which the next task starts.
     ///
     /// With "best" a task of a single round ends with the model that it began with.
     #[key(default = ModelSelection::Best, source = RELEASE)]
     pub selection: ModelSelection,
-    /// Calls of the synthesis that keep their images, after the warm-up.
+    /// Number of synthesis rounds after the warm-up; each keeps its images.
     #[key(default = 40, at_most = LARGEST, source = RELEASE)]
     pub synthesis_rounds: u32,
-    /// Calls before; the last of them keeps its images, too.
+    /// Number of synthesis rounds of the warm-up; only the last one keeps its images.
     #[key(default = 10, at_most = LARGEST, source = RELEASE)]
     pub warmup: u32,
-    /// Images of a batch that share a noisy layer.
+    /// Number of images of a batch that share one noisy layer.
     #[key(default = 10, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
     pub noise_block: u32,
-    /// Mean and deviation by which the model sees images.
+    /// Mean and standard deviation that normalize generated images for the model.
     #[key(default = ImageNormalization::Learned, source = RELEASE)]
     pub image_normalization: ImageNormalization,
-    /// Learning rate of the mean and the deviation that normalize images, if they learn.
+    /// Learning rate of that mean and standard deviation, with `image_normalization = "learned"`.
     #[key(default = 1e-2, at_least = 0.0, source = RELEASE)]
     pub normalization_lr: f64,
-    /// The generator and its training.
+    /// Generator and its training.
     #[key(read = ImageSynthesis::read_keys(table, SYNTHESIS))]
     pub synthesis: ImageSynthesis,
 }

@@ -40,7 +40,7 @@ use crate::model::{Factor, HeadKind, ParameterSet, is_lora};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Asset, AssetSpec, Capability, ExchangeFacts, Message, ModelFacts, Participant, PolicyError,
-    Predictor, Restriction, RoundContext, RunContext, parameter_sketches, parameters_of,
+    Predictor, Restriction, RoundContext, RunContext, parameter_section_shapes, parameters_of,
 };
 use crate::wire::BodyShape;
 
@@ -169,7 +169,7 @@ impl DownloadExtras<Tasks> for Lorm {
 
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let (model, tasks) = (facts.model, facts.view.task.index());
-        let body = || BodyShape::new(0, parameter_sketches(&self.asset_shapes(model, tasks)));
+        let body = || BodyShape::new(0, parameter_section_shapes(&self.asset_shapes(model, tasks)));
         let earlier =
             (tasks > 0).then(|| AssetSpec { name: EARLIER, version: tasks as u32, body: body() });
         earlier.into_iter().collect()

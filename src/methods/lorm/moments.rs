@@ -49,9 +49,11 @@ impl UploadExtras<()> for Lorm {
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let moments = self.measure(member, &trained.parameters, ctx)?;
-        let mut said = trained.sample_count()?;
-        said.tensors.extend(self.statistics.tensors(&self.measured(&ctx.facts(1)), &moments)?);
-        Ok(vec![said])
+        let mut statistics = trained.sample_count()?;
+        statistics
+            .tensors
+            .extend(self.statistics.tensors(&self.measured(&ctx.facts(1)), &moments)?);
+        Ok(vec![statistics])
     }
 
     fn model_work(&self, model: &ModelFacts, samples: usize) -> f64 {

@@ -40,16 +40,16 @@ pub struct Mfcl {
     pub ft_weight: f64,
     /// Weight of the distillation of features (`w_kd`).
     ///
-    /// With both weights 0 nothing is generated: FedAvg.
+    /// With both weights 0 no images are generated, and the method is FedAvg.
     #[key(default = 0.1, at_least = 0.0, source = RELEASE)]
     pub kd_weight: f64,
-    /// Generated images in a step of a client.
+    /// Number of generated images in a training step of a client.
     #[key(default = 128, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
     pub synthetic_batch: u32,
     /// True if running moments of batch norms move twice in a step.
     #[key(default = true, source = "the release, by a second forward pass")]
     pub repeat_moments: bool,
-    /// The generator and its training.
+    /// Generator and its training.
     #[key(flatten)]
     pub generator: GeneratorSettings,
 }
@@ -57,7 +57,7 @@ pub struct Mfcl {
 /// Settings of the generator and of its training at the server.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct GeneratorSettings {
-    /// Width of the noise.
+    /// Size of the generator's noise vector.
     #[key(
         name = "latent",
         default = 1000,
@@ -66,7 +66,7 @@ pub struct GeneratorSettings {
         source = "the release; 200 on SuperImageNet"
     )]
     pub latent: u32,
-    /// Channels of the generator's layers.
+    /// Number of channels of the generator's layers.
     #[key(
         name = "generator_width",
         default = 128,
@@ -75,7 +75,7 @@ pub struct GeneratorSettings {
         source = "the release; 64 on SuperImageNet"
     )]
     pub width: u32,
-    /// Number of times that the generator doubles its image.
+    /// Number of times that the generator doubles the side of its image.
     #[key(
         name = "upsamplings",
         default = 2,
@@ -86,10 +86,10 @@ pub struct GeneratorSettings {
     /// Start values of a task's generator.
     #[key(name = "generator_start", default = GeneratorStart::Warm, source = RELEASE)]
     pub start: GeneratorStart,
-    /// Steps of the generator's training.
+    /// Number of training steps of a task's generator.
     #[key(name = "generator_steps", default = 100, at_most = LARGEST, source = RELEASE)]
     pub steps: u32,
-    /// Images of a step of the generator's training.
+    /// Number of images in a training step of the generator.
     #[key(
         name = "generator_batch",
         default = 128,
@@ -98,7 +98,7 @@ pub struct GeneratorSettings {
         source = RELEASE
     )]
     pub batch: u32,
-    /// Learning rate of the generator's training, by Adam.
+    /// Learning rate of the generator, which Adam trains.
     #[key(name = "generator_lr", default = 1e-3, above = 0.0, source = RELEASE)]
     pub rate: f64,
     /// Weight of the cross-entropy of generated images.
@@ -110,7 +110,7 @@ pub struct GeneratorSettings {
     /// Weight of the information entropy of generated images.
     #[key(name = "diversity_weight", default = 1.0, at_least = 0.0, source = RELEASE)]
     pub diversity: f64,
-    /// Weight of the agreement with running moments of batch norms.
+    /// Weight of the loss on batch norms: distance of moments of images from running moments.
     #[key(name = "statistics_weight", default = 50.0, at_least = 0.0, source = RELEASE)]
     pub statistics: f64,
     /// Weight of the smoothness of generated images.

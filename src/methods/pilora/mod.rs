@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use self::objective::{ClassFeatureSums, PiLoraObjective};
+use self::objective::{ClassFeatureSums, PiloraObjective};
 use super::HeadForm;
 use super::averaging::{
     AveragingConfig, ClientWeighting, LatestTask, LocalTrainingResult, PackClient, PackResult,
@@ -110,9 +110,9 @@ pub enum Unreported {
 
 /// Keys of the `[method]` table of PILoRA.
 #[derive(Clone, Debug, PartialEq, Keys)]
-pub struct PiLora {
+pub struct Pilora {
     /// LoRA pairs of a task.
-    #[key(read = LowRank::read(table, ["rank", "at", "blocks"], PiLora::pairs(), "PILoRA"))]
+    #[key(read = LowRank::read(table, ["rank", "at", "blocks"], Pilora::pairs(), "PILoRA"))]
     pub lora: LowRank,
     /// LoRA pairs in the forward pass.
     #[key(default = Forward::Sum, source = "the port; the authors' code has current")]
@@ -155,7 +155,7 @@ pub struct PiLora {
     pub client_weighting: ClientWeighting,
 }
 
-impl PiLora {
+impl Pilora {
     fn pairs() -> LowRank {
         LowRank { rank: 4, at: vec![LoraPlace::Q, LoraPlace::V], blocks: 1 }
     }
@@ -197,7 +197,7 @@ fn without_pairs(set: &ParameterSet, tasks: Range<usize>) -> ParameterSet {
     without
 }
 
-impl AveragingMethod for PiLora {
+impl AveragingMethod for Pilora {
     type State = ();
     type Memory = LatestTask;
 
@@ -217,7 +217,7 @@ impl AveragingMethod for PiLora {
     }
 }
 
-impl ModelAdaptation for PiLora {
+impl ModelAdaptation for Pilora {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let pairs = Parameters::default().by_task(self.shape(model).shapes());
         pairs.head(HeadKind::Distance, model.classes, model.backbone.dim())
@@ -264,7 +264,7 @@ impl ModelAdaptation for PiLora {
     }
 }
 
-impl LocalUpdate<()> for PiLora {
+impl LocalUpdate<()> for Pilora {
     fn client_update(
         &self,
         training: &LocalTraining<'_, ()>,
@@ -277,7 +277,7 @@ impl LocalUpdate<()> for PiLora {
         let Some(first) = pack.first() else { return Ok(Vec::new()) };
         let mut met = vec![ClassFeatureSums::default(); pack.len()];
         let results = training.train_with_objective(pack, |_| {
-            Ok(Box::new(PiLoraObjective::new(self, first, &mut met, &ctx.device)?))
+            Ok(Box::new(PiloraObjective::new(self, first, &mut met, &ctx.device)?))
         })?;
         let dim = model.backbone.dim();
         let described_results =
@@ -289,7 +289,7 @@ impl LocalUpdate<()> for PiLora {
     }
 }
 
-impl UploadExtras<()> for PiLora {
+impl UploadExtras<()> for Pilora {
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (n, dim) = (described(facts.counts, 1).len(), facts.model.backbone.dim());
         [sample_count()].into_iter().chain(ClassMean::places(n, dim)).collect()
@@ -320,7 +320,7 @@ impl UploadExtras<()> for PiLora {
             samples: count,
             mean,
         };
-        Ok(ClassMean::said(update)?.into_iter().map(disclosure).collect())
+        Ok(ClassMean::reported(update)?.into_iter().map(disclosure).collect())
     }
 
     /// Returns the model after training; its class means are of features computed while it changed.
@@ -347,7 +347,7 @@ pub(super) fn entry() -> MethodEntry {
         source: "Guo, Zhu, Liu, Zhang, Liu: PILoRA: Prototype Guided Incremental LoRA for \
                  Federated Class-Incremental Learning, ECCV 2024",
         state: "server: the pairs of all tasks and all prototypes; client: nothing",
-        ..MethodEntry::averaging("pilora", PiLora::read)
+        ..MethodEntry::averaging("pilora", Pilora::read)
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use candle_core::{Device, Tensor};
 
-use super::PiLora;
+use super::Pilora;
 use crate::data::TaskView;
 use crate::learning::{Classifier, LearningError, head_rows};
 use crate::methods::averaging::{Objective, PackClient, TrainingStep};
@@ -63,8 +63,8 @@ const MEANS: &str = "means";
 /// Loss of PiLoRA: cross-entropy over distances, pull to the own prototype, penalties on `A`.
 ///
 /// The penalties keep `A` apart from earlier ones and sparse.
-pub(super) struct PiLoraObjective<'o> {
-    method: PiLora,
+pub(super) struct PiloraObjective<'o> {
+    method: Pilora,
     view: TaskView,
     /// Fixed prototypes of other classes that compete: of rows before the task's, and of rows after them.
     others: [Option<PrototypeHead>; 2],
@@ -75,14 +75,14 @@ pub(super) struct PiLoraObjective<'o> {
     met: &'o mut [ClassFeatureSums],
 }
 
-impl<'o> PiLoraObjective<'o> {
+impl<'o> PiloraObjective<'o> {
     /// Creates the loss of a pack, all of whose members got the same download as `first`.
     pub fn new(
-        method: &PiLora,
+        method: &Pilora,
         first: &PackClient<'_, ()>,
         met: &'o mut [ClassFeatureSums],
         device: &Device,
-    ) -> Result<PiLoraObjective<'o>, PolicyError> {
+    ) -> Result<PiloraObjective<'o>, PolicyError> {
         let view = TaskView::clone(&first.participant.view);
         let received = &first.received;
         let compete = method.compete.rows(&view, rows_of(received));
@@ -102,7 +102,7 @@ impl<'o> PiLoraObjective<'o> {
             pairs.pop();
             earlier.insert(name.to_string(), pairs);
         }
-        Ok(PiLoraObjective {
+        Ok(PiloraObjective {
             method: method.clone(),
             others: [part(before.clone())?, part(behind)?],
             before: before.len() as u32,
@@ -130,7 +130,7 @@ impl<'o> PiLoraObjective<'o> {
 
     /// Returns the loss terms that depend on parameters alone, `(members)`; `None` if there are none.
     fn of_parameters(&self, network: &Classifier) -> Result<Option<Tensor>, LearningError> {
-        let PiLora { orthogonality, sparsity, decay, .. } = self.method;
+        let Pilora { orthogonality, sparsity, decay, .. } = self.method;
         let members = network.members();
         let mut sums: Vec<Tensor> = Vec::with_capacity(members);
         for member in 0..members {
@@ -168,7 +168,7 @@ fn rows_of(set: &ParameterSet) -> usize {
     set.get(PrototypeHead::PROTOTYPES).map_or(0, |prototypes| prototypes.rows())
 }
 
-impl Objective for PiLoraObjective<'_> {
+impl Objective for PiloraObjective<'_> {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let outputs = pass.pack_logits()?;
         let (batch, groups) = (&pass.step.batch, &pass.step.groups);

@@ -1,7 +1,7 @@
 //! Prototypes at the server: a mean over clients, weighted by distances from the mean features that clients report.
 
 use super::weights::{heuristic_weights, weighted};
-use super::{PiLora, Unreported};
+use super::{Pilora, Unreported};
 use crate::data::TaskView;
 use crate::methods::averaging::{ClosedRound, LatestTask};
 use crate::methods::class_statistics::ClassMean;
@@ -10,7 +10,7 @@ use crate::model::{Parameter, ParameterSet, PrototypeHead};
 use crate::policy::{Capability, KeptUpload, Message, Metrics, PolicyError, Restriction};
 use crate::wire::{MetaReader, WireError};
 
-impl ServerUpdate<LatestTask> for PiLora {
+impl ServerUpdate<LatestTask> for Pilora {
     fn server_update(
         &self,
         _memory: &mut LatestTask,
@@ -31,7 +31,7 @@ impl ServerUpdate<LatestTask> for PiLora {
     }
 }
 
-impl PiLora {
+impl Pilora {
     /// Merges the clients' prototypes into `theta`, weighted by the reports with enough features.
     fn merge(
         &self,
@@ -45,7 +45,7 @@ impl PiLora {
             let own = upload.update.parameters.get(PrototypeHead::PROTOTYPES);
             let missing = || WireError::Malformed("an upload without prototypes".to_owned());
             clients.push((own.ok_or_else(missing)?, first_row(&upload.update)?));
-            reports.extend(ClassMean::said(&upload.update)?);
+            reports.extend(ClassMean::reported(&upload.update)?);
         }
         let Some(whole) = theta.get(PrototypeHead::PROTOTYPES).cloned() else {
             return Ok(Vec::new());

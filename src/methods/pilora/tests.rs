@@ -41,7 +41,7 @@ fn received(golden: &Golden) -> ParameterSet {
 ///
 /// Loss, network and the features met are returned, too.
 fn step(
-    method: &PiLora,
+    method: &Pilora,
     rows: Range<usize>,
     look: impl FnOnce(&Golden, &Classifier, &Tensor, &Tensor),
 ) -> Option<Vec<ClassFeatureSums>> {
@@ -67,7 +67,7 @@ fn step(
     };
     let mut met = vec![ClassFeatureSums::default()];
     let device = testing::device();
-    let mut objective = PiLoraObjective::new(method, &member, &mut met, &device).unwrap();
+    let mut objective = PiloraObjective::new(method, &member, &mut met, &device).unwrap();
     let model = Classifier::pack(&backbone, vec![member.received.clone()], rows).unwrap();
     let labels = images.labels("labels");
     let samples = (0..labels.len() as u32).collect();
@@ -84,8 +84,8 @@ fn step(
 }
 
 /// Weights of the terms as the paper has them, but for these; no weight decay.
-fn method(change: impl FnOnce(&mut PiLora)) -> PiLora {
-    let mut method = PiLora { decay: 0.0, ..PiLora::default() };
+fn method(change: impl FnOnce(&mut Pilora)) -> Pilora {
+    let mut method = Pilora { decay: 0.0, ..Pilora::default() };
     change(&mut method);
     method
 }
@@ -111,7 +111,7 @@ fn golden_loss_and_gradients() {
 
 #[test]
 fn golden_terms_alone() {
-    let none = |change: &dyn Fn(&mut PiLora)| {
+    let none = |change: &dyn Fn(&mut Pilora)| {
         method(|own| {
             (own.pull, own.orthogonality, own.sparsity) = (0.0, 0.0, 0.0);
             change(own);
@@ -122,7 +122,7 @@ fn golden_terms_alone() {
         golden.assert_close("pilora.dce", &flat(loss));
         crossed = flat(loss)[0];
     });
-    type Change<'a> = &'a dyn Fn(&mut PiLora);
+    type Change<'a> = &'a dyn Fn(&mut Pilora);
     let terms: [(&str, Change<'_>); 3] = [
         ("pilora.pl", &|own| own.pull = 1.0),
         ("pilora.orth", &|own| own.orthogonality = 1.0),
@@ -188,9 +188,9 @@ fn mean_features_are_those_met() {
 fn pairs_that_are_not_passed_have_no_b() {
     let Some(golden) = Golden::open("lora") else { return };
     let set = received(&golden);
-    let sum = PiLora::default();
+    let sum = Pilora::default();
     assert_eq!(sum.passing(&set, 1), set);
-    let current = PiLora { forward: Forward::Current, ..sum };
+    let current = Pilora { forward: Forward::Current, ..sum };
     let masked = current.passing(&set, 1);
     for (name, whole) in set.iter() {
         let now = masked.get(name).unwrap();
@@ -209,9 +209,9 @@ fn pairs_that_are_not_passed_have_no_b() {
 fn pairs_of_the_first_task_alone_answer_where_the_key_says() {
     let Some(golden) = Golden::open("lora") else { return };
     let set = received(&golden);
-    let method = PiLora { forward: Forward::Current, ..PiLora::default() };
+    let method = Pilora { forward: Forward::Current, ..Pilora::default() };
     assert_eq!(method.answering(&set, 1), method.passing(&set, 1));
-    let first = PiLora { answers: AnsweringPairs::First, ..method };
+    let first = Pilora { answers: AnsweringPairs::First, ..method };
     let masked = first.answering(&set, 1);
     for (name, whole) in set.iter() {
         let now = masked.get(name).unwrap();
@@ -230,7 +230,7 @@ fn pairs_of_the_first_task_alone_answer_where_the_key_says() {
 fn a_higher_temperature_evens_what_competes() {
     let loss = |temperature: f64| -> Option<f32> {
         let mut found = None;
-        let plain = |method: &mut PiLora| {
+        let plain = |method: &mut Pilora| {
             (method.pull, method.orthogonality, method.sparsity) = (0.0, 0.0, 0.0);
             method.temperature = temperature;
         };

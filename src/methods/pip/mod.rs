@@ -127,14 +127,15 @@ impl LocalUpdate<()> for Pip {
 
     fn requirements(&self) -> Vec<Requirement> {
         let whole = || {
-            Requirement::new(has_whole_messages).summarized("whole messages: wire.form = \"full\"")
+            Requirement::new(require_whole_messages)
+                .summarized("whole messages: wire.form = \"full\"")
         };
         (self.features == Features::Matched).then(whole).into_iter().collect()
     }
 }
 
 /// Returns an error if downloads carry only the trained expert.
-fn has_whole_messages(scenario: &Scenario) -> Option<RequirementError> {
+fn require_whole_messages(scenario: &Scenario) -> Option<RequirementError> {
     (scenario.wire.form == WireForm::Lean).then(|| {
         let message = "a client that gets one expert cannot select the nearest";
         let help = "set `wire.form = \"full\"`, or `method.features = \"trained\"`";

@@ -125,7 +125,10 @@ impl PipPrototypes {
 ///
 /// # Errors
 /// When a tensor is missing or has another shape.
-pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian)>, WireError> {
+pub(super) fn prototypes_of(
+    message: &Message,
+    rows: &[u32],
+) -> Result<Vec<(u32, Gaussian)>, WireError> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -156,7 +159,7 @@ pub(super) fn received_prototypes(
     }
     let known = flagged(&download.control, view)?;
     let rows = known.into_iter().map(|at| (view.rows.start + at) as u32);
-    said(download, &rows.collect::<Vec<u32>>())
+    prototypes_of(download, &rows.collect::<Vec<u32>>())
 }
 
 impl Saved for PipPrototypes {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::prototypes::{COUNTS, MEANS, VARIANCES, said};
+use super::prototypes::{COUNTS, MEANS, VARIANCES, prototypes_of};
 use super::upload::described_in;
 use super::{Gaussian, Pip, PipPrototypes, Weighing};
 use crate::methods::averaging::{ClosedRound, SAMPLES};
@@ -84,7 +84,9 @@ impl ServerUpdate<PipPrototypes> for Pip {
                 }
                 Weighing::Visits => vec![visits as f64; rows.len()],
             };
-            for ((row, gaussian), count) in said(&kept.update, &rows)?.into_iter().zip(counts) {
+            for ((row, gaussian), count) in
+                prototypes_of(&kept.update, &rows)?.into_iter().zip(counts)
+            {
                 reports.entry(row).or_default().push((count, gaussian));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::prototypes::{COUNTS, Gaussian, MEANS, VARIANCES, said};
+use super::prototypes::{COUNTS, Gaussian, MEANS, VARIANCES, prototypes_of};
 use super::{Features, Pip, Weighing};
 use crate::learning::Classifier;
 use crate::methods::averaging::{LocalTrainingResult, PackClient, sample_count};
@@ -80,10 +80,10 @@ impl UploadExtras<()> for Pip {
         member: &PackClient<'_, ()>,
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
-        let mut said = vec![trained.sample_count()?];
+        let mut sections = vec![trained.sample_count()?];
         let gaussians = self.gaussians(member, trained, ctx)?;
         if gaussians.is_empty() {
-            return Ok(said);
+            return Ok(sections);
         }
         let narrow = |of: fn(&DiagonalGaussian) -> &Vec<f64>| {
             gaussians.iter().flat_map(|one| of(one).iter().map(|v| *v as f32)).collect::<Vec<_>>()
@@ -97,8 +97,8 @@ impl UploadExtras<()> for Pip {
             let counts = gaussians.iter().map(|one| one.count as u32).collect::<Vec<u32>>();
             tensors.push(NamedTensor::u32(COUNTS, [n], counts)?);
         }
-        said.push(Section::new(Kind::Prototypes, tensors));
-        Ok(said)
+        sections.push(Section::new(Kind::Prototypes, tensors));
+        Ok(sections)
     }
 
     /// Returns the control fields of DualPrompt, followed by the head rows of the described classes.
@@ -118,7 +118,7 @@ impl UploadExtras<()> for Pip {
             samples: 0,
             mean,
         };
-        let reported = said(update, &described_in(update)?)?;
+        let reported = prototypes_of(update, &described_in(update)?)?;
         Ok(reported.into_iter().map(disclosure).collect())
     }
 

@@ -56,7 +56,7 @@ pub struct PowderConfig {
     /// Number of components of a client task in a block.
     #[key(default = usual[0], source = source, at_least = 1.0, at_most = 1000.0)]
     pub components: u32,
-    /// Tokens per component.
+    /// Number of tokens per component.
     #[key(default = usual[1], source = source, at_least = 0.0, at_most = 10_000.0)]
     pub prompt_len: u32,
     /// First block with tokens, from 0.

@@ -21,13 +21,13 @@ pub struct PowderServer {
     method: Arc<Powder>,
     init: StreamKey,
     table: ClientTaskTable,
-    figures: Vec<(&'static str, f64)>,
+    metrics: Vec<(&'static str, f64)>,
 }
 
 impl PowderServer {
     /// Creates a server without client tasks.
     pub fn new(method: Arc<Powder>, init: StreamKey) -> PowderServer {
-        PowderServer { method, init, table: ClientTaskTable::default(), figures: Vec::new() }
+        PowderServer { method, init, table: ClientTaskTable::default(), metrics: Vec::new() }
     }
 
     /// Returns the table of all client tasks.
@@ -129,8 +129,8 @@ impl PowderServer {
         let own: f64 =
             asked.iter().map(|client_task| self.table.weights(*client_task)[*client_task]).sum();
         let mean = (!asked.is_empty()).then(|| ("own_weight", own / asked.len() as f64));
-        self.figures = vec![("client_tasks", self.table.entries().len() as f64)];
-        self.figures.extend(mean);
+        self.metrics = vec![("client_tasks", self.table.entries().len() as f64)];
+        self.metrics.extend(mean);
     }
 }
 
@@ -182,7 +182,7 @@ impl Server for PowderServer {
         aggregate: Option<Aggregate>,
         _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        self.figures.clear();
+        self.metrics.clear();
         let Some(Aggregate { kept_uploads: kept, .. }) = aggregate else { return Ok(()) };
         let mut asked = Vec::new();
         for KeptUpload { meta, update, .. } in kept {
@@ -222,7 +222,7 @@ impl Server for PowderServer {
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.figures.clone()
+        self.metrics.clone()
     }
 
     fn save(&self) -> Body {
@@ -231,7 +231,7 @@ impl Server for PowderServer {
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
         self.table = ClientTaskTable::load(saved)?;
-        self.figures.clear();
+        self.metrics.clear();
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Chosen(pub Box<dyn Recipe>);
 impl ChosenMethod for Chosen {
     fn violations(&self, scenario: &Scenario) -> Vec<RequirementError> {
         let mut violations = violations_of(&*self.0, scenario);
-        violations.extend(check_units(&*self.0, scenario));
+        violations.extend(check_dummy_client_phases(&*self.0, scenario));
         if violations.is_empty() && capabilities::wanted(scenario) {
             let facts = capabilities::facts(scenario);
             violations = capabilities::violations(scenario, &*self.0.build(&facts), &facts);
@@ -99,7 +99,7 @@ fn phases(recipe: &dyn Recipe, scenario: &Scenario) -> BTreeSet<&'static str> {
 }
 
 /// Returns an error if dummy clients are to act in a phase that the method does not have.
-fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementError> {
+fn check_dummy_client_phases(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementError> {
     if scenario.federation.dummy_clients.count < 2 {
         return None;
     }

@@ -9,7 +9,7 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 pub use self::state::ReplayMemory;
-pub(super) use self::terms::{Batch2, ReplayTerms, StoredLogits};
+pub(super) use self::terms::{LabeledLogits, ReplayTerms, StoredLogits};
 use super::averaging::{LocalTrainingResult, Objective, PackClient, TrainingStep, take_single};
 use super::parts::LocalTraining;
 use crate::data::{Batch, Shard};
@@ -178,7 +178,8 @@ impl Objective for Replaying<'_> {
             None => (of(batch)?, None),
         };
         let replayed = replayed.as_ref().zip(second.as_ref());
-        let replayed = replayed.map(|(logits, batch)| Batch2 { logits, labels: batch.labels() });
+        let replayed =
+            replayed.map(|(logits, batch)| LabeledLogits { logits, labels: batch.labels() });
         let noted_slots: Vec<usize> = match terms.remembers() {
             true => all.into_iter().filter(|slot| self.has_notes(*slot)).collect(),
             false => Vec::new(),
@@ -193,7 +194,7 @@ impl Objective for Replaying<'_> {
             None => None,
         };
         let noted = first.as_ref().map(|(logits, noted)| StoredLogits { logits, noted });
-        let own = Batch2 { logits: &logits, labels: batch.labels() };
+        let own = LabeledLogits { logits: &logits, labels: batch.labels() };
         let loss = terms.loss(own, replayed, noted)?;
         if step < self.offering {
             self.offer(batch, &logits)?;

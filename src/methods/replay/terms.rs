@@ -14,7 +14,7 @@ use crate::model::ops::cross_entropy;
 
 /// Logits `(b, rows)` of a batch and the samples' head rows.
 #[derive(Clone, Copy)]
-pub(in crate::methods) struct Batch2<'a> {
+pub(in crate::methods) struct LabeledLogits<'a> {
     pub logits: &'a Tensor,
     pub labels: &'a [u32],
 }
@@ -56,8 +56,8 @@ impl ReplayTerms {
     /// Returns the loss of a step, a scalar; a draw that is `None` adds nothing.
     pub fn loss(
         &self,
-        batch: Batch2<'_>,
-        draw: Option<Batch2<'_>>,
+        batch: LabeledLogits<'_>,
+        draw: Option<LabeledLogits<'_>>,
         noted: Option<StoredLogits<'_>>,
     ) -> Result<Tensor> {
         let mut loss = cross_entropy(batch.logits, batch.labels, self.new.clone())?;
@@ -107,8 +107,8 @@ mod tests {
                 .chunks(12)
                 .map(|row| row[..width].iter().map(|v| *v as f32).collect())
                 .collect();
-            let batch = Batch2 { logits: &z, labels: &self.labels[0] };
-            let draw = Batch2 { logits: &z2, labels: &self.labels[1] };
+            let batch = LabeledLogits { logits: &z, labels: &self.labels[0] };
+            let draw = LabeledLogits { logits: &z2, labels: &self.labels[1] };
             let noted = StoredLogits { logits: &z1, noted: &noted };
             let noted = terms.remembers().then_some(noted);
             let loss = terms.loss(batch, Some(draw), noted).unwrap();

@@ -35,7 +35,7 @@ pub struct StsaServer {
     /// Exact statistics with which the head is compared, if requested: a diagnostic of the simulator, no part of the
     /// method.
     exact: Option<Exact>,
-    figures: Vec<(&'static str, f64)>,
+    metrics: Vec<(&'static str, f64)>,
 }
 
 impl StsaServer {
@@ -50,7 +50,7 @@ impl StsaServer {
             gram: Symmetric::zeros(width),
             sums: ClassSums::zeros(classes, width),
             weights: vec![0.0; classes * width],
-            figures: Vec::new(),
+            metrics: Vec::new(),
             method,
         }
     }
@@ -70,8 +70,8 @@ impl StsaServer {
             let truth = self.truth(view, &view.classes, ctx)?.gram.unwrap_or_default();
             let mut gap = gram.clone();
             gap.add_scaled(-1.0, &truth);
-            self.figures.push(("gram_error", gap.norm() / truth.norm()));
-            self.figures.push(("gram_trace", gram.trace() / truth.trace()));
+            self.metrics.push(("gram_error", gap.norm() / truth.norm()));
+            self.metrics.push(("gram_trace", gram.trace() / truth.trace()));
         }
         if rule.head_error {
             self.know_exactly(units, view, ctx)?;
@@ -118,7 +118,7 @@ impl StsaServer {
             }
             task.add(&gram);
         }
-        self.figures.push(("gram_expected", expected.sqrt() / task.norm()));
+        self.metrics.push(("gram_expected", expected.sqrt() / task.norm()));
         if let Some(exact) = &mut self.exact {
             exact.gram.add(&task);
         }
@@ -130,8 +130,8 @@ impl StsaServer {
         let width = self.method.width();
         let solution = self.head(&self.gram, &self.sums.values[..seen * width])?;
         self.weights[..seen * width].copy_from_slice(&solution.weights);
-        self.figures.push(("lambda", solution.penalty));
-        self.figures.push(("lambda_raised", f64::from(solution.raised)));
+        self.metrics.push(("lambda", solution.penalty));
+        self.metrics.push(("lambda_raised", f64::from(solution.raised)));
         if let Some(Exact { gram, sums }) = &self.exact {
             let correlation = &sums.values[..seen * width];
             let head = self.head(gram, correlation)?;
@@ -139,9 +139,9 @@ impl StsaServer {
             let correlation = &self.sums.values[..seen * width];
             let estimated = Statistics { gram: &self.gram, correlation, head: &solution };
             if let Some(found) = head_error(&estimated, &exact) {
-                self.figures.push(("head_error", found.error));
+                self.metrics.push(("head_error", found.error));
                 let bound = Some(found.bound).filter(|bound| bound.is_finite());
-                self.figures.extend(bound.map(|bound| ("head_bound", bound)));
+                self.metrics.extend(bound.map(|bound| ("head_bound", bound)));
             }
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Server for StsaServer {
         aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        self.figures.clear();
+        self.metrics.clear();
         let Some(aggregate) = aggregate else { return Ok(()) };
         let view = &round.stage.view;
         let (gram, sums) = match self.method.config.variant {
@@ -210,7 +210,7 @@ impl Server for StsaServer {
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.figures.clone()
+        self.metrics.clone()
     }
 
     fn save(&self) -> Body {

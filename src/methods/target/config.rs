@@ -17,12 +17,12 @@ const LARGEST: f64 = 100_000.0;
 /// Number of calls over which a cosine lowers the student's learning rate, and the rate at their end.
 const COSINE: (f64, f64) = (200.0, 2e-4);
 
-/// End of a client's epoch from the second task on.
+/// Event that ends a client's epoch from the second task on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum EpochEnd {
-    /// End of the samples or of the images, whichever comes first.
+    /// End of own samples or of generated images, whichever comes first.
     First,
-    /// End of the samples; images start again.
+    /// End of own samples; generated images start again.
     Samples,
 }
 
@@ -35,7 +35,7 @@ pub enum LabelRange {
     ButLast,
 }
 
-/// Head rows that answer for generated images at the server.
+/// Head rows whose scores count for generated images at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum AnswerRows {
     /// Rows of the classes seen.
@@ -44,19 +44,19 @@ pub enum AnswerRows {
     All,
 }
 
-/// Step of the generator after a call, from the steps of its copy.
+/// Update of the generator after a synthesis round, from the steps of its copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum MetaStep {
-    /// Along the sum of the copy's gradients (first-order MAML).
+    /// By the sum of the copy's gradients (first-order MAML).
     Fomaml,
-    /// Along 67 times the way to the copy.
+    /// By 67 times the difference between generator and copy, in place of a gradient.
     Reptile,
 }
 
-/// Schedule of the student's learning rate over calls.
+/// Schedule of the student's learning rate over synthesis rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum StudentSchedule {
-    /// Half a cosine over 200 calls, to 2e-4.
+    /// Half a cosine over 200 synthesis rounds, down to 2e-4.
     Cosine,
     /// Constant rate.
     Constant,
@@ -69,12 +69,12 @@ pub struct TargetMethod {
     /// Trained parameters and their aggregation; the whole network trains.
     #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
-    /// Weight of the distillation of old rows on generated images (`kd`).
+    /// Weight of the distillation of earlier rows on generated images (`kd`).
     ///
-    /// With 0 nothing is generated: FedAvg.
+    /// With 0 no images are generated, and the method is FedAvg.
     #[key(default = 25.0, at_least = 0.0, source = RELEASE)]
     pub kd_weight: f64,
-    /// Generated images in a step of a client.
+    /// Number of generated images in a training step of a client.
     #[key(
         default = 500,
         at_least = 1.0,
@@ -82,42 +82,42 @@ pub struct TargetMethod {
         source = "the release on CIFAR-100 in five tasks: 8,000 images in 16 steps"
     )]
     pub synthetic_batch: u32,
-    /// True if own samples and images of a step pass the network as one batch.
+    /// True to pass own samples and generated images of a step through the network as one batch.
     ///
     /// Batch norms then use the moments of both, as running moments do.
     #[key(default = false, source = RELEASE)]
     pub joint_batch: bool,
-    /// Number of images that clients get and replay, the first by file name.
+    /// Number of generated images that clients download and replay: the first ones by file name.
     #[key(default = 8_000, at_least = 1.0, source = RELEASE)]
     pub replayed_images: u32,
-    /// End of a client's epoch from the second task on.
+    /// Event that ends a client's epoch from the second task on.
     #[key(default = EpochEnd::First, source = RELEASE)]
     pub epoch_end: EpochEnd,
-    /// Calls of the synthesis, each of which leaves its images.
+    /// Number of synthesis rounds, each of which keeps its images.
     #[key(default = 10, at_least = 1.0, at_most = LARGEST, source = "the release on CIFAR-100; else 200")]
     pub synthesis_rounds: u32,
-    /// Call from which on the student takes part; after later ones it learns.
+    /// Synthesis round, from 1, from which the student is in the loss; it trains after later ones.
     #[key(default = 20, at_most = LARGEST, source = RELEASE)]
     pub warmup: u32,
-    /// Learning rate of the noise, which trains with the generator.
+    /// Learning rate of the noise vectors, which are trained with the generator.
     #[key(default = 1e-2, at_least = 0.0, source = RELEASE)]
     pub latent_lr: f64,
-    /// Step of the generator after a call, from the steps of its copy.
+    /// Update of the generator after a synthesis round, from the steps of its copy.
     #[key(default = MetaStep::Fomaml, source = "the release on CIFAR-100; else Reptile")]
     pub meta: MetaStep,
     /// Classes of which images are generated.
     #[key(default = LabelRange::Seen, source = "the release; HGP's benchmark leaves out the last")]
     pub label_range: LabelRange,
-    /// Head rows that answer for generated images at the server.
+    /// Head rows whose scores count for generated images at the server.
     #[key(default = AnswerRows::Seen, source = "the release, whose head grows")]
     pub answer_rows: AnswerRows,
-    /// The generator and its training.
+    /// Generator and its training.
     #[key(read = ImageSynthesis::read_keys(table, SYNTHESIS))]
     pub synthesis: ImageSynthesis,
-    /// Schedule of the student's learning rate over calls.
+    /// Schedule of the student's learning rate over synthesis rounds.
     #[key(default = StudentSchedule::Cosine, source = RELEASE)]
     pub student_schedule: StudentSchedule,
-    /// Largest norm of the student's gradient; 0 leaves gradients alone.
+    /// Largest norm of the student's gradient; 0 does not clip.
     #[key(default = 0.0, at_least = 0.0, source = "the release; HGP's benchmark: 1")]
     pub student_clip: f64,
 }

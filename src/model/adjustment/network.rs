@@ -46,14 +46,14 @@ pub enum BatchNormMode {
     Batch,
 }
 
-/// Moments by which a frozen model that teaches normalizes.
+/// Moments by which a frozen teacher normalizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum TeacherBatchNormMode {
-    /// By those its student normalizes by, layer by layer.
+    /// Moments by which the student normalizes, layer by layer.
     ///
-    /// A model learns nothing from itself.
+    /// A student equal to its teacher then has no distillation loss.
     Student,
-    /// By its running ones.
+    /// Running moments of the teacher.
     Running,
 }
 

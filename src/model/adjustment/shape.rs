@@ -21,13 +21,13 @@ use crate::scenario::reader::Choice;
 /// Position of the module's residual connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Residual {
-    /// Around the second layer.
+    /// Identity around the second layer.
     Identity,
-    /// Nowhere.
+    /// No residual connection.
     None,
-    /// A projection around the last layer.
+    /// Projection around the last layer.
     Last,
-    /// A projection around the whole module.
+    /// Projection around the whole module.
     Whole,
 }
 

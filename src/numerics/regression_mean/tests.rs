@@ -161,7 +161,7 @@ fn orthogonal_inputs_keep_both_answers_and_unseen_ones_get_none() {
 #[test]
 fn what_f32_leaves_of_unseen_directions_is_cut_off() {
     let precision = f64::from(f32::EPSILON);
-    let travelled = |moments: &SecondMoments| match moments {
+    let decoded = |moments: &SecondMoments| match moments {
         SecondMoments::Full(matrix) => {
             let packed = matrix.packed().iter().map(|value| f64::from(*value as f32)).collect();
             SecondMoments::Full(Symmetric::from_packed(matrix.order(), packed).unwrap())
@@ -178,7 +178,7 @@ fn what_f32_leaves_of_unseen_directions_is_cut_off() {
     let clients =
         [(wave(16, 0.0), gram(&inputs[..24], 8)), (wave(16, 2.0), gram(&inputs[16..], 8))];
     let exact = mean(&clients);
-    let sent = clients.clone().map(|(weights, moments)| (weights, travelled(&moments)));
+    let sent = clients.clone().map(|(weights, moments)| (weights, decoded(&moments)));
     let (sum, total) = merged(&sent);
     let rounding = total.rounding(precision);
     let found = regression_mean(&sum, &total, rounding).unwrap();

@@ -19,19 +19,19 @@ pub(in crate::report) struct ClientRow {
     client: u32,
     /// Kind of client: `client`, or `load_client` for one that makes traffic without training.
     kind: &'static str,
-    /// Drawn compute time relative to a client of slowness 1; empty if all are alike, as the next five.
+    /// Compute time relative to a client of slowness 1, as drawn; empty if all clients are alike.
     slowness: Option<Number>,
-    /// Drawn virtual time before the first sample of a training.
+    /// Virtual time before the first sample of a training, as drawn; empty if all clients are alike.
     setup_s: Option<Number>,
-    /// Drawn download bandwidth; `inf` if it is unlimited.
+    /// Download bandwidth, as drawn; `inf` if it is unlimited, empty if all clients are alike.
     down_mb_per_s: Option<Number>,
-    /// Drawn upload bandwidth; `inf` if it is unlimited.
+    /// Upload bandwidth, as drawn; `inf` if it is unlimited, empty if all clients are alike.
     up_mb_per_s: Option<Number>,
-    /// Drawn round-trip time.
+    /// Round-trip time, as drawn; empty if all clients are alike.
     round_trip_s: Option<Number>,
-    /// Drawn virtual time at which the client leaves for good; empty if it stays.
+    /// Virtual time at which the client leaves permanently, as drawn; empty if it stays.
     leaves_s: Option<Number>,
-    /// Rounds in which the client was sampled; of a load client the frames to it.
+    /// Rounds in which the client was sampled; for a load client, frames sent to it.
     rounds_sampled: u64,
     /// Local trainings that the client completed.
     trained: u64,
@@ -62,7 +62,7 @@ pub(in crate::report) struct ClientRow {
 #[derive(Default)]
 struct Account {
     load: bool,
-    asked: u64,
+    sampled: u64,
     trained: u64,
     skipped: u64,
     failed: u64,
@@ -70,7 +70,7 @@ struct Account {
     samples: u64,
     worked: u64,
     /// Bytes of the state that the client keeps after its last training.
-    kept: u64,
+    state_bytes: u64,
     drawn: Option<Drawn>,
 }
 
@@ -122,14 +122,14 @@ impl<W: Write> ClientsTable<W> {
                 up_mb_per_s: drawn.map(|of| rate(of.up)),
                 round_trip_s: drawn.map(|of| seconds(of.round_trip)),
                 leaves_s: drawn.and_then(|of| of.leaves).map(seconds),
-                rounds_sampled: account.asked,
+                rounds_sampled: account.sampled,
                 trained: account.trained,
                 skipped: account.skipped,
                 failed: account.failed,
                 rejected: account.rejected,
                 samples_trained: account.samples,
                 work_s: seconds(account.worked),
-                bytes_state: account.kept,
+                bytes_state: account.state_bytes,
                 frames_down: carried.down.frames,
                 bytes_down: carried.down.bytes.0,
                 frames_up: carried.up.frames,
@@ -158,7 +158,7 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         match &entry.event {
             Event::RoundOpened { cohort, .. } => {
-                cohort.iter().for_each(|client| self.of(*client).asked += 1);
+                cohort.iter().for_each(|client| self.of(*client).sampled += 1);
             }
             &Event::ClientProfiled {
                 client,
@@ -172,11 +172,9 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
                 let drawn = Drawn { slowness, setup, down, up, round_trip, leaves };
                 self.of(client).drawn = Some(drawn);
             }
-            Event::ClientTrained {
-                client, samples, work_ns: worked, state_bytes: kept, ..
-            } => {
+            Event::ClientTrained { client, samples, work_ns: worked, state_bytes, .. } => {
                 let account = self.of(*client);
-                account.kept = *kept;
+                account.state_bytes = *state_bytes;
                 account.trained += 1;
                 account.samples += samples;
                 account.worked += worked;
@@ -192,7 +190,7 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
                 if *kind == ParticipantKind::LoadClient {
                     let account = self.of(*client);
                     account.load = true;
-                    account.asked += u64::from(*direction == Direction::Down && asset.is_none());
+                    account.sampled += u64::from(*direction == Direction::Down && asset.is_none());
                 }
                 self.ledger.record(entry)?;
             }

@@ -30,11 +30,12 @@ pub(in crate::report) struct ParticipationRow {
     client: u32,
     /// 1 if the client was sampled in the round, 0 for a load client.
     sampled: u8,
-    /// Outcome: `aggregated`; `stale` (aggregated into a later round); `rejected`; `late` (if the client was certain to
-    /// be late and was not computed, with 0 samples and no time of the end of training); `lost`; `skipped` (certain to
-    /// be late, not computed, and its upload was still on the way as the run ended); `restart` (lost with the server);
-    /// `unopened` (part of a masked sum that could not be opened); `unused`; `load_client`; or the reason why the client failed: `crashed`, `corrupt`, `away`, `left`,
-    /// `no_data`, `non_finite`, `out_of_range`, `excluded`, `policy`, `panicked`, ...
+    /// Outcome: `aggregated`; `stale` (aggregated into a later round); `rejected` (an upload that must not be
+    /// aggregated); `late` (arrived after the round had closed; with 0 samples and no `trained_s` if it was certain to
+    /// be late and was not computed); `lost`; `skipped` (certain to be late and not computed, its upload still in
+    /// transit at the end of the run); `restart` (lost with the server); `unopened` (part of a masked sum that could
+    /// not be opened); `unused` (nothing is known); `load_client`; or the reason why the client failed: `crashed`,
+    /// `corrupt`, `away`, `left`, `no_data`, `non_finite`, `out_of_range`, `excluded`, `policy`, `panicked`, ...
     outcome: String,
     /// Participants of the client in the round.
     participants: usize,

@@ -45,7 +45,7 @@ impl BackboneSection {
             heads,
             mlp: number(mlp),
         }));
-        fits(section)
+        check_dimensions(section)
     }
 }
 
@@ -80,7 +80,7 @@ fn unreadable(error: WeightsError) -> Unknown {
     ("backbone.weights", message.to_owned(), "gives no architecture", help)
 }
 
-fn fits(section: &VitSection) -> Result<(), Unknown> {
+fn check_dimensions(section: &VitSection) -> Result<(), Unknown> {
     match section.misfits().into_iter().next() {
         None => Ok(()),
         Some(("heads", message, help)) => Err(("backbone.heads", message, "does not fit", help)),

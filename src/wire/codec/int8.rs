@@ -13,7 +13,7 @@ pub(super) fn encode(values: &[f32], mut take: impl FnMut(&[u8])) -> Result<(), 
     let mut buffer = [0u8; 4096];
     for piece in values.chunks(buffer.len()) {
         for (byte, value) in buffer.iter_mut().zip(piece) {
-            *byte = quantise(*value, scale) as u8;
+            *byte = quantize(*value, scale) as u8;
         }
         take(&buffer[..piece.len()]);
     }
@@ -25,12 +25,12 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Arc<[f32]>> {
     let (scale, bytes) = bytes.split_first_chunk::<4>()?;
     let scale = f32::from_le_bytes(*scale);
     (scale.is_finite() && scale.is_sign_positive())
-        .then(|| bytes.iter().map(|q| dequantise(*q as i8, scale)).collect())
+        .then(|| bytes.iter().map(|q| dequantize(*q as i8, scale)).collect())
 }
 
 pub(super) fn round_trip(values: &[f32]) -> Result<Arc<[f32]>, usize> {
     let scale = scale(values)?;
-    Ok(values.iter().map(|v| dequantise(quantise(*v, scale), scale)).collect())
+    Ok(values.iter().map(|v| dequantize(quantize(*v, scale), scale)).collect())
 }
 
 fn scale(values: &[f32]) -> Result<f32, usize> {
@@ -50,13 +50,13 @@ const ROUND: f32 = 12_582_912.0;
 /// Quantizes a value.
 ///
 /// A scale of zero (all values zero, or too small for a separate scale) makes every value zero.
-fn quantise(value: f32, scale: f32) -> i8 {
+fn quantize(value: f32, scale: f32) -> i8 {
     let steps = if scale == 0.0 { 0.0 } else { value / scale };
     (steps.clamp(-127.0, 127.0) + ROUND).to_bits() as i8
 }
 
 /// Restores a value, clamped, because 127 times a scale that was rounded up may exceed the largest f32.
-fn dequantise(q: i8, scale: f32) -> f32 {
+fn dequantize(q: i8, scale: f32) -> f32 {
     (f32::from(q) * scale).clamp(-f32::MAX, f32::MAX)
 }
 
@@ -83,7 +83,7 @@ mod tests {
         for i in -1300..=1300 {
             let steps = i as f32 / 10.0; // with every half
             let want = steps.round_ties_even().clamp(-127.0, 127.0);
-            assert_eq!(f32::from(quantise(steps, 1.0)), want, "{steps}");
+            assert_eq!(f32::from(quantize(steps, 1.0)), want, "{steps}");
         }
     }
 

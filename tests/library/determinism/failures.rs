@@ -56,7 +56,7 @@ fn bad_updates_are_rejected_and_the_others_count() {
     for (fault, why) in [
         (SoftmaxFault::Nan, "`head.weight` is not finite"),
         (SoftmaxFault::WrongShape, "[1, 64]"),
-        (SoftmaxFault::LiftPanic, "lifting is beyond me"),
+        (SoftmaxFault::TransformPanic, "lifting is beyond me"),
     ] {
         let ran = run(setup::<Visits>(rules(), fault));
         done(&ran);

@@ -215,7 +215,7 @@ fn misbehaving_clients_assets_and_measures() {
         SoftmaxFault::Nan,
         SoftmaxFault::WrongShape,
         SoftmaxFault::PanicOnce,
-        SoftmaxFault::LiftPanic,
+        SoftmaxFault::TransformPanic,
         SoftmaxFault::Asset,
     ] {
         let what = format!("{fault:?}");

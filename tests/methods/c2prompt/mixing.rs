@@ -201,7 +201,7 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
         }
     }
     let own: f64 = (0..9).map(|i| w[i][i]).sum::<f64>() / 9.0;
-    let metrics = run.figures.last().unwrap();
+    let metrics = run.metrics.last().unwrap();
     assert!((metrics["cpa_own_weight"] - own).abs() < 1e-6);
     assert_eq!(metrics["cpa_kept_rows"], 0.0);
 }
@@ -282,12 +282,12 @@ fn uploads_are_aggregated_first_and_mixed_between_rounds() {
     let (first, second) = (client_tasks_of(&run, 0, true), client_tasks_of(&run, 1, true));
     assert!(off(&client_tasks_of(&run, 1, false), &w, &first) < 1e-6);
     assert_eq!(kept(&run), second);
-    let said: Vec<bool> = run.figures.iter().map(|f| f.contains_key("cpa_own_weight")).collect();
+    let said: Vec<bool> = run.metrics.iter().map(|f| f.contains_key("cpa_own_weight")).collect();
     assert_eq!(said, [true, false]);
     let to_the_end = run_with(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, true));
     assert_eq!(client_tasks_of(&to_the_end, 1, true), second);
     assert!(off(&kept(&to_the_end), &w, &second) < 1e-6);
-    assert!(to_the_end.figures.iter().all(|f| f.contains_key("cpa_own_weight")));
+    assert!(to_the_end.metrics.iter().all(|f| f.contains_key("cpa_own_weight")));
 }
 
 /// A component that matches no class would be mixed uniformly, and two of them would be one for ever.
@@ -311,7 +311,7 @@ fn components_that_match_nothing_keep_themselves() {
     }
     let w = weights(&histograms, TAU);
     assert!(off(&client_tasks, &w, &sent) < 1e-6);
-    let metrics = run.figures.last().unwrap();
+    let metrics = run.metrics.last().unwrap();
     assert_eq!(metrics["cpa_kept_rows"], 2.0);
     let own: f64 = (0..9).filter(|i| ![1, 6].contains(i)).map(|i| w[i][i]).sum::<f64>() / 7.0;
     assert!((metrics["cpa_own_weight"] - own).abs() < 1e-6);
@@ -324,13 +324,13 @@ fn a_hot_mixing_is_the_mean_of_all_components_everywhere() {
     let run = run_with(MATCHED, 1, |c| c.cpa_temperature = 1e9);
     let (sent, client_tasks) = (client_tasks_of(&run, 0, true), kept(&run));
     assert!(off(&client_tasks, &vec![vec![1.0 / 9.0; 9]; 9], &sent) < 1e-6);
-    let metrics = run.figures.last().unwrap();
+    let metrics = run.metrics.last().unwrap();
     assert!((metrics["cpa_own_weight"] - 1.0 / 9.0).abs() < 1e-9);
     assert!((metrics["cpa_cosine_within"] - 1.0).abs() < 1e-6);
     assert!((metrics["cpa_cosine_between"] - 1.0).abs() < 1e-6);
     // Components start orthogonal to each other, and a round does not make them one.
     let cold = run_with(MATCHED, 1, |c| c.cpa_temperature = 1e-9);
-    let metrics = cold.figures.last().unwrap();
+    let metrics = cold.metrics.last().unwrap();
     assert!(metrics["cpa_cosine_within"].abs() < 0.5, "{metrics:?}");
     assert!(metrics["cpa_cosine_between"].abs() < 0.5, "{metrics:?}");
 }
@@ -352,7 +352,7 @@ fn a_cold_mixing_is_powder_bit_for_bit() {
         let cold = three_tasks(mixing(change(1e-12)));
         assert_eq!(table(&powder), table(&cold), "transfer = {transfer}");
         assert_eq!(powder.tally(6), cold.tally(6));
-        let own = cold.figures.iter().filter_map(|f| f.get("cpa_own_weight").copied());
+        let own = cold.metrics.iter().filter_map(|f| f.get("cpa_own_weight").copied());
         assert!(own.clone().count() == 6 && own.clone().all(|weight| weight == 1.0));
         assert_ne!(table(&three_tasks(mixing(change(0.3)))), table(&cold));
     }
@@ -391,14 +391,14 @@ fn accuracy_is_reported_before_and_after_mixing() {
     let (asked, plain) = (hot(true), hot(false));
     assert_eq!(table(&asked), table(&plain));
     let names = ["cpa_accuracy_before", "cpa_accuracy_after"];
-    assert!(plain.figures.iter().all(|f| names.iter().all(|name| !f.contains_key(*name))));
-    let metrics: Vec<[f64; 2]> = asked.figures.iter().map(|f| names.map(|name| f[name])).collect();
+    assert!(plain.metrics.iter().all(|f| names.iter().all(|name| !f.contains_key(*name))));
+    let metrics: Vec<[f64; 2]> = asked.metrics.iter().map(|f| names.map(|name| f[name])).collect();
     // After: as the server would answer now. Before: as it answers to what was sent, without mixing.
     let cold = run_with(MATCHED, 1, |c| (c.cpa_temperature, c.cpa_accuracy) = (1e-9, true));
-    let accuracy_before = |run: &Engine| run.figures[0]["cpa_accuracy_before"];
+    let accuracy_before = |run: &Engine| run.metrics[0]["cpa_accuracy_before"];
     assert_eq!(client_tasks_of(&cold, 0, true), client_tasks_of(&asked, 0, true));
     assert_eq!(accuracy_before(&cold), metrics[0][0]);
-    assert_eq!(cold.figures[0]["cpa_accuracy_after"], metrics[0][0]);
+    assert_eq!(cold.metrics[0]["cpa_accuracy_after"], metrics[0][0]);
     assert!((metrics[1][1] - answered(&asked)).abs() < 1e-12);
     assert!((accuracy_before(&cold) - answered(&cold)).abs() < 1e-12);
     assert!(metrics.iter().any(|[before, after]| before != after), "{metrics:?}");

@@ -22,7 +22,7 @@ pub const CLASSES: usize = 6;
 pub const TRAIN_PER_CLASS: usize = 24;
 const TEST_PER_CLASS: usize = 10;
 
-/// Two blocks of width 16 on grey images of 8 x 8.
+/// Two blocks of width 16 on gray images of 8 x 8.
 pub fn config() -> VitConfig {
     VitConfig {
         image: 8,

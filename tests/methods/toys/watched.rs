@@ -47,7 +47,7 @@ pub struct Engine {
     pub states: BTreeMap<ClientId, Body>,
     pub exchanges: Vec<Exchange>,
     /// Metrics of the server in every round, as in the journal.
-    pub figures: Vec<BTreeMap<String, f64>>,
+    pub metrics: Vec<BTreeMap<String, f64>>,
     pub round: u32,
 }
 
@@ -55,7 +55,7 @@ impl Engine {
     pub fn new(method: Arc<dyn Method>, facts: ModelFacts, ctx: RunContext) -> Engine {
         let server = fresh(&*method, &ctx);
         let (states, exchanges) = (BTreeMap::new(), Vec::new());
-        Engine { method, facts, ctx, server, states, exchanges, figures: Vec::new(), round: 0 }
+        Engine { method, facts, ctx, server, states, exchanges, metrics: Vec::new(), round: 0 }
     }
 
     /// All tasks in turn, each dealt to `clients`.
@@ -154,7 +154,7 @@ impl Engine {
                 Event::RoundClosed { round, .. } if round.0 >= part.before => {
                     let metrics = entry.numbers.map(|numbers| numbers.metrics).unwrap_or_default();
                     let plain = metrics.into_iter().map(|(name, figure)| (name, figure.0));
-                    self.figures.push(plain.collect());
+                    self.metrics.push(plain.collect());
                 }
                 Event::UpdateRejected { round, participant, reason: why, .. } => {
                     let rejected =

@@ -120,7 +120,7 @@ impl ListedClassNames {
                 (*known != name).then(|| known.clone())
             });
             if class != line.class || other.is_some() {
-                let said = |class: Option<u32>| match class {
+                let described = |class: Option<u32>| match class {
                     Some(class) => format!("class {class}"),
                     None => "no class".to_owned(),
                 };
@@ -130,8 +130,8 @@ impl ListedClassNames {
                         format!("it for `{name}`"),
                     ),
                     None => (
-                        format!("{} for `{name}`, as in {}", said(class), first.display()),
-                        said(line.class),
+                        format!("{} for `{name}`, as in {}", described(class), first.display()),
+                        described(line.class),
                     ),
                 };
                 return Err(wrong(part.place(line), expected, found));

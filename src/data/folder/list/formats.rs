@@ -118,11 +118,11 @@ fn json(file: &Path, text: &str, part: &str) -> Result<Vec<ImageLine>, DataError
             number += text[end..end + skipped].matches('\n').count();
             end += skipped + length;
         }
-        let said = entry.get(1).and_then(serde_json::Value::as_i64);
-        if let Some(negative) = said.filter(|class| *class < 0) {
+        let class_number = entry.get(1).and_then(serde_json::Value::as_i64);
+        if let Some(negative) = class_number.filter(|class| *class < 0) {
             return Err(no_class(at(file, number), negative));
         }
-        let class = said.and_then(|class| u64::try_from(class).ok());
+        let class = class_number.and_then(|class| u64::try_from(class).ok());
         let class = class.and_then(|class| u32::try_from(class).ok());
         let (Some(path), Some(class)) = (path, class) else {
             let expected = "[\"path\", class, \"name of the class\"]";

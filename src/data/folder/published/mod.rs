@@ -15,7 +15,7 @@ use crate::data::DataError;
 /// # Errors
 /// Returns an error if a known data set is incomplete, has a form that is not read, or has no owners although they are
 /// requested.
-pub(super) fn recognised(root: &Path, clients: bool) -> Result<Option<Division>, DataError> {
+pub(super) fn recognized(root: &Path, clients: bool) -> Result<Option<Division>, DataError> {
     let known = [("Tiny-ImageNet", tiny_imagenet::is_at(root)), ("CUB-200-2011", cub::is_at(root))];
     if let Some((name, _)) = known.iter().find(|(_, is_there)| clients && *is_there) {
         return Err(DataError::unfit(

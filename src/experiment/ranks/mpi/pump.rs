@@ -99,7 +99,7 @@ impl<'a> Pump<'a> {
             if self.abort.load(Ordering::SeqCst) {
                 return Ending::Aborted;
             }
-            if let Some(ending) = self.is_over() {
+            if let Some(ending) = self.ending() {
                 return ending;
             }
             let mut moved = self.post();
@@ -298,7 +298,7 @@ impl<'a> Pump<'a> {
             .any(|peer| !peer.sending.is_empty() || matches!(peer.reading, ReceiveState::Body(_)))
     }
 
-    fn is_over(&self) -> Option<Ending> {
+    fn ending(&self) -> Option<Ending> {
         let since = self.closing?;
         let ending = if self.lost { Ending::Lame } else { Ending::Whole };
         let done = |peer: &Peer<'_>| peer.closed && peer.sending.is_empty();

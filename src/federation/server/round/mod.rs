@@ -37,7 +37,7 @@ use crate::quantity::{ClientId, ParticipantId, VirtualTime};
 enum ParticipantStatus {
     /// Out: its download or upload is in transit, or it works.
     Out,
-    /// Its upload is being aggregated.
+    /// Aggregated: its upload is in the running aggregation.
     Aggregated,
     /// Missing: it sends nothing that counts.
     Missing,

@@ -36,7 +36,7 @@ impl OpenRound {
     ) {
         let mut introduction = exchange_keys(&self.room(simulation, rules), now);
         let frames = std::mem::take(&mut introduction.frames);
-        effects.extend(frames.iter().map(|frame| self.arrives(frame, Missed::EndsTheSeat)));
+        effects.extend(frames.iter().map(|frame| self.arrives(frame, Missed::EndsParticipation)));
         let (at, round) = (introduction.settled, self.context.round);
         let message = ToServer::Introduced(round, introduction);
         effects.push(Effect::deliver_to_server(at, EventClass::Delivery, message));
@@ -150,8 +150,8 @@ impl OpenRound {
         };
         let round = self.context.round;
         let message = match (missed, fate.arrives) {
-            (Missed::EndsTheSeat, true) => ToServer::KeysArrived { round, charge },
-            (Missed::EndsTheSeat, false) => {
+            (Missed::EndsParticipation, true) => ToServer::KeysArrived { round, charge },
+            (Missed::EndsParticipation, false) => {
                 ToServer::Lost { round, participant: *participant, charge: Some(charge) }
             }
             (Missed::IsOnlyCharged, _) => ToServer::Charged(charge),
@@ -164,7 +164,7 @@ impl OpenRound {
 #[derive(Clone, Copy, PartialEq)]
 enum Missed {
     /// The participant cannot go on.
-    EndsTheSeat,
+    EndsParticipation,
     /// The upload is here already.
     IsOnlyCharged,
 }

@@ -24,10 +24,10 @@ pub(super) fn along(pairs: &mut [u32], row: &[f32]) {
     let (whole, rest) = row.as_chunks::<{ 2 * LANES }>();
     assert!(to.len() >= row.len().div_ceil(2 * LANES), "{ROOM}");
     for (to, from) in to.iter_mut().zip(whole) {
-        store(to, neighbours(from));
+        store(to, neighbors(from));
     }
     if !rest.is_empty() {
-        store(&mut to[whole.len()], neighbours(rest));
+        store(&mut to[whole.len()], neighbors(rest));
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn down(pairs: &mut [u32], matrix: Matrix<'_>, first: usize) {
     for top in (0..rows.div_ceil(2)).step_by(LANES) {
         for (column, line) in (first..columns).zip(&mut lines) {
             let column = &data[column * column_stride..][..rows][2 * top..];
-            *line = neighbours(&column[..column.len().min(2 * LANES)]);
+            *line = neighbors(&column[..column.len().min(2 * LANES)]);
         }
         let below = pairs[top * COLUMNS..].chunks_mut(COLUMNS);
         for (to, line) in below.take(rows.div_ceil(2) - top).zip(turned(lines)) {
@@ -91,7 +91,7 @@ fn store(to: &mut [u32; LANES], numbers: __m512i) {
 /// Loads at most 32 values as 16 pairs, padded with zeros.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
-fn neighbours(values: &[f32]) -> __m512i {
+fn neighbors(values: &[f32]) -> __m512i {
     let (first, second) = values.split_at(values.len().min(LANES));
     let both = _mm512_cvtne2ps_pbh(loaded(second), loaded(first));
     // SAFETY: two halves and a number are the same bits.

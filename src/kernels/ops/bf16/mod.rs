@@ -88,7 +88,7 @@ pub(super) fn multiply_packed(
     if rows == 0 || columns == 0 {
         return;
     }
-    let (narrowing, multiply) = (Narrowing::at_hand(), kernel::multiply());
+    let (narrowing, multiply) = (Narrowing::fastest(), kernel::multiply());
     let block = (BLOCK / a.columns().max(1)).max(1).next_multiple_of(ROWS);
     LEFT.with_borrow_mut(|left| {
         for first in (0..rows).step_by(block) {

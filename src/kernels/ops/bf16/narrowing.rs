@@ -29,7 +29,7 @@ pub(super) struct Narrowing {
 
 impl Narrowing {
     /// Returns the fastest functions of this machine.
-    pub fn at_hand() -> Narrowing {
+    pub fn fastest() -> Narrowing {
         #[cfg(target_arch = "x86_64")]
         if Vectors::in_use() == Vectors::Avx512Bf16 {
             use super::instructions::{across, along, down};

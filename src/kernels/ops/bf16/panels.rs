@@ -23,7 +23,7 @@ pub(in super::super) struct Panels<'a> {
 impl<'a> Panels<'a> {
     /// Packs a matrix into `buffer`.
     pub fn pack(matrix: Matrix<'_>, buffer: &'a mut Vec<u32>) -> Panels<'a> {
-        let by = Narrowing::at_hand();
+        let by = Narrowing::fastest();
         let (rows, columns) = (matrix.rows(), matrix.columns());
         let (data, row_stride) = (matrix.data(), matrix.row_stride());
         let (pairs, panels) = (rows.div_ceil(2), columns.div_ceil(COLUMNS));

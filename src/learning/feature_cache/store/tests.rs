@@ -65,8 +65,8 @@ fn rows_are_those_of_the_canonical_block_to_the_bit() {
             assert_eq!(row(&store, sample), feature);
         }
     }
-    let figures = store.figures();
-    assert_eq!((figures.computed, figures.read, figures.loaded), (samples, samples, 0));
+    let counts = store.counts();
+    assert_eq!((counts.computed, counts.read, counts.loaded), (samples, samples, 0));
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn threads_that_ask_for_the_same_blocks_share_the_work() {
             scope.spawn(|| fill(&store, &backbone, &all).unwrap());
         }
     });
-    assert_eq!(store.figures().computed, all.len() as u64);
+    assert_eq!(store.counts().computed, all.len() as u64);
     fill(&store, &backbone, &all).unwrap();
-    assert_eq!(store.figures().computed, all.len() as u64);
+    assert_eq!(store.counts().computed, all.len() as u64);
 }
 
 #[test]
@@ -164,21 +164,21 @@ fn a_later_run_reads_what_an_earlier_one_computed() {
     fill(&first, &backbone, &[3, 4, 700]).unwrap();
     let second = store(&in_folder(folder.path(), "here"), &backbone, FrozenPart::Whole);
     fill(&second, &backbone, &[3, 4, 700]).unwrap();
-    let figures = second.figures();
-    assert_eq!((figures.computed, figures.loaded), (0, first.figures().computed));
+    let counts = second.counts();
+    assert_eq!((counts.computed, counts.loaded), (0, first.counts().computed));
     let memory = store(&FeatureCache::default(), &backbone, FrozenPart::Whole);
     fill(&memory, &backbone, &[3]).unwrap();
     assert_eq!(row(&second, 3), row(&memory, 3));
     fill(&second, &backbone, &[1200]).unwrap();
     let block = by_hand(&backbone, 1200).0.len() as u64;
-    assert_eq!((second.figures().computed, files(folder.path())), (block, 1));
+    assert_eq!((second.counts().computed, files(folder.path())), (block, 1));
 }
 
 #[test]
 fn other_weights_transforms_parts_and_machines_are_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (backbone(1), backbone(2));
-    let normalised =
+    let normalized =
         Transform { normalization: crate::data::Normalization::Half, ..Transform::default() };
     let open = |program: &str, backbone: &Arc<Backbone>, transform: &Transform| {
         let transform = Arc::new(transform.clone());
@@ -189,7 +189,7 @@ fn other_weights_transforms_parts_and_machines_are_other_files() {
     assert_eq!(open("here", &one, &plain()), 1);
     assert_eq!(open("here", &one, &plain()), 1);
     assert_eq!(open("here", &other, &plain()), 2);
-    assert_eq!(open("here", &one, &normalised), 3);
+    assert_eq!(open("here", &one, &normalized), 3);
     assert_eq!(open("there", &one, &plain()), 4);
     let few = Arc::new(split().first_of_each_class(5).unwrap());
     let cache = in_folder(folder.path(), "here");
@@ -214,8 +214,8 @@ fn damaged_blocks_are_computed_again_and_counted() {
     let cache = in_folder(folder.path(), "here");
     let again = store(&cache, &backbone, FrozenPart::Whole);
     fill(&again, &backbone, &[3]).unwrap();
-    let (figures, block) = (again.figures(), good.figures().computed);
-    assert_eq!((figures.damaged, figures.computed, figures.loaded), (block, block, 0));
+    let (counts, block) = (again.counts(), good.counts().computed);
+    assert_eq!((counts.damaged, counts.computed, counts.loaded), (block, block, 0));
     assert_eq!(row(&again, 3), expected);
     assert!(cache.notices()[0].contains("were damaged"), "{:?}", cache.notices());
 }

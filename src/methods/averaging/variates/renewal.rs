@@ -70,10 +70,10 @@ pub(super) fn renew_clients<M: ControlVariates>(
     for kept in &closing.aggregate.kept_uploads {
         let (client, view) = (kept.meta.participant.client, &*kept.meta.participant.view);
         let (from, to) = local_trajectory(&shared, model, kept)?;
-        let said = |name: &str| -> Result<f64, PolicyError> {
+        let number = |name: &str| -> Result<f64, PolicyError> {
             Ok(kept.update.tensor(Kind::Statistics, name)?.numbers().iter().sum())
         };
-        let (samples, rates) = (said(SAMPLES)? as usize, said(RATES)?);
+        let (samples, rates) = (number(SAMPLES)? as usize, number(RATES)?);
         let (control, own) = (control.clone(), memory.all_of_client(M::VECTORS, client));
         let sent = sent_vectors(method, (&shared, model), view, &kept.sent)?;
         let known = Variates { model, shared, view, ctx, samples, from, control, sent, own };

@@ -53,16 +53,16 @@ use crate::policy::Metrics;
 /// Trained model of a client and its label counts.
 #[derive(Clone, Debug)]
 pub struct Local {
-    /// Its pools and head, with all head rows.
+    /// The model's pools and head, with all head rows.
     pub parameters: Arc<ParameterSet>,
-    /// Its samples by head row.
+    /// The client's samples by head row.
     pub counts: Vec<u32>,
 }
 
 /// The server at the end of the last task.
 #[derive(Clone, Debug)]
 pub struct Previous {
-    /// Its pools and head; never changed.
+    /// Pools and head; never changed.
     pub parameters: ParameterSet,
     /// Samples reported in all rounds so far, by head row.
     pub counts: Vec<u64>,

@@ -231,8 +231,8 @@ fn taps_see_the_input_of_every_norm() -> Result<(), ModelError> {
 fn images_and_parameters_that_do_not_fit_are_refused() {
     let (config, set) = small();
     let network = ResNet::from_parameters(config, &set).unwrap();
-    let grey = Tensor::zeros((1, 1, 8, 8), DType::F32, &Device::Cpu).unwrap();
-    let error = network.features(&grey).unwrap_err().to_string();
+    let gray = Tensor::zeros((1, 1, 8, 8), DType::F32, &Device::Cpu).unwrap();
+    let error = network.features(&gray).unwrap_err().to_string();
     assert!(error.contains("3 channels, got 1"), "{error}");
     let wider = ResNetConfig { width: 8, ..config };
     let error = ResNet::from_parameters(wider, &set).unwrap_err().to_string();

@@ -6,7 +6,7 @@ use crate::document::Document;
 
 /// Counts over all stores of a run, in samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
-pub struct CacheFigures {
+pub struct CacheCounts {
     /// Samples whose features the frozen network computed, each once.
     pub computed: u64,
     /// Time that their computation took, summed over workers.
@@ -19,10 +19,10 @@ pub struct CacheFigures {
     pub read: u64,
 }
 
-impl CacheFigures {
+impl CacheCounts {
     /// Returns the sums of both.
-    pub fn plus(self, other: CacheFigures) -> CacheFigures {
-        CacheFigures {
+    pub fn plus(self, other: CacheCounts) -> CacheCounts {
+        CacheCounts {
             computed: self.computed + other.computed,
             compute_s: self.compute_s + other.compute_s,
             loaded: self.loaded + other.loaded,
