@@ -212,7 +212,8 @@ mod tests {
         }
 
         /// The served work equals the requested work: a line that is never idle ends exactly when its work does, up to
-        /// a nanosecond per change of rates.
+        /// a nanosecond per change of rates. Equal shares are rounded down, so that each transfer may leave a rate unit
+        /// of the line unused.
         #[test]
         fn nothing_is_served_twice_or_never(
             sizes in prop::collection::vec(1u64..5_000, 1..12), capacity in 1u64..4_000
@@ -221,7 +222,10 @@ mod tests {
                 sizes.iter().map(|bytes| ask((0, *bytes, u64::MAX / RATE_UNIT))).collect();
             let last = ends(capacity, &asks).into_iter().max().expect("some").0;
             let exact = sizes.iter().sum::<u64>() as f64 * 1e9 / capacity as f64;
-            prop_assert!((last as f64 - exact).abs() <= 2.0 + exact * 1e-6, "{last} is not {exact}");
+            let count = sizes.len() as f64;
+            let unused = count / (capacity * RATE_UNIT) as f64;
+            let slack = 2.0 + count + exact * unused;
+            prop_assert!((last as f64 - exact).abs() <= slack, "{last} is not {exact}");
         }
 
         #[test]
