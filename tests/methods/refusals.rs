@@ -115,6 +115,54 @@ fn what_says_nothing_of_components_is_refused() {
     }
 }
 
+/// iCaRL's loss is over all classes seen, so that old logits are neither masked nor kept by choice.
+#[test]
+fn old_logits_are_no_key_of_icarl() {
+    for value in ["keep", "mask"] {
+        let said = format!("method={{name=\"icarl\",old_logits=\"{value}\"}}");
+        refused(&[&said], "unknown key `old_logits` in [method]");
+    }
+    read_well(&["method={name=\"icarl\"}"]);
+}
+
+#[test]
+fn gradma_refuses_keys_of_the_side_that_turns_nothing() {
+    let sgd = "client.optimizer={kind=\"sgd\",lr=0.1}";
+    let of = |said: &str| format!("method={{name=\"gradma\",{said}}}");
+    let at_server = ["server_margin=0.1", "momentum=0.1", "memory_decay=0.1", "memory_clients=2"];
+    let at_clients = ["client_margin=0.1", "previous=\"last-round\""];
+    for (project, unused) in [("clients", &at_server[..]), ("server", &at_clients[..])] {
+        let project = format!("project=\"{project}\"");
+        for setting in unused {
+            let key = setting.split_once('=').unwrap().0;
+            let why =
+                format!("`method.{key}` has no meaning with `{}`", project.replace('=', " = "));
+            refused(&[&of(&format!("{project},{setting}")), sgd], &why);
+            read_well(&[&of(setting), sgd]);
+        }
+    }
+}
+
+/// Where clients alone turn steps and keep nothing, there is nothing to forget as a task begins.
+#[test]
+fn gradma_refuses_reset_where_nothing_is_remembered() {
+    let sgd = "client.optimizer={kind=\"sgd\",lr=0.1}";
+    for reset in ["task", "keep"] {
+        let of = |said: &str| format!("method={{name=\"gradma\",reset=\"{reset}\",{said}}}");
+        let nothing = of("project=\"clients\",previous=\"received\"");
+        let why = "`method.reset` has no meaning with `previous = \"received\"`";
+        refused(&[&nothing, sgd], why);
+        for said in [
+            "project=\"clients\"",
+            "project=\"both\",previous=\"received\"",
+            "project=\"both\",previous=\"last-round\"",
+            "project=\"server\"",
+        ] {
+            read_well(&[&of(said), sgd]);
+        }
+    }
+}
+
 /// Memory is of no use to clients that never come back; a method without it allows fresh clients.
 #[test]
 fn clients_that_keep_something_come_back() {

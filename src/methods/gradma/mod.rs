@@ -46,7 +46,7 @@ use crate::policy::{
     Capability, MemoryFootprint, Metrics, ModelFacts, PolicyError, Restriction, RoundContext,
     RunContext,
 };
-use crate::scenario::reader::{Choice, Keys};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
 use clap::ValueEnum;
 
@@ -88,6 +88,7 @@ const CODE: &str = "public code, CIFAR-10";
 
 /// Keys of the `[method]` table of GradMA.
 #[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(check = section.refuse_unused(table))]
 pub struct GradMa {
     /// Trained parameters and their aggregation.
     #[key(flatten)]
@@ -127,11 +128,24 @@ pub struct GradMa {
     #[key(default = 0.0, at_least = 0.0, source = CODE)]
     pub decay: f64,
     /// Memory and momentum at the start of a task.
-    #[key(default = Reset::Task, source = Reset::SOURCE)]
+    #[key(
+        when = project != Project::Clients || previous == StepBefore::LastRound,
+        default = Reset::Task,
+        source = Reset::SOURCE
+    )]
     pub reset: Reset,
 }
 
 impl GradMa {
+    /// Reports keys of a side that does not project steps, and `reset` if nothing is remembered.
+    fn refuse_unused(&self, table: &mut TableReader<'_>) {
+        let project = format!("project = \"{}\"", self.project.word());
+        table.foreign(&["client_margin", "previous"], &project);
+        let of_server = ["server_margin", "momentum", "memory_decay", "memory_clients"];
+        table.foreign(&of_server, &project);
+        table.foreign(&["reset"], "previous = \"received\"");
+    }
+
     fn at_clients(&self) -> bool {
         self.project != Project::Server
     }

@@ -11,12 +11,12 @@
 //!          E epochs: minimize CE over the rows of the current task
 //!          (n, mu, var) of f(x; P) for every class with n >= 2
 //! server   P, W, b  <- mean weighted by n_m
-//!          Gaussians of the classes described again are replaced
+//!          Gaussians of the task are replaced by those of the round
 //!          W, b  <- SGD on features drawn from the mixture
 //! ```
 //! The Gaussians, the mixture and the rebalancing are [class statistics](super::class_statistics).
 //! Clients keep nothing between rounds. What differs between paper and public code is a key of
-//! [`Hgp`]; the defaults are the combination behind the published numbers.
+//! [`Hgp`], with the source of its default; which combination made the published numbers is not known.
 
 mod config;
 

@@ -20,6 +20,12 @@ fn scaffold(change: impl Fn(&mut Scaffold)) -> Scaffold {
     method
 }
 
+/// As algorithm 1, whose means over the clients of a round are plain.
+#[test]
+fn clients_have_equal_weights_by_default() {
+    assert_eq!(Scaffold::default().fedavg.client_weighting, ClientWeighting::Uniform);
+}
+
 /// Renews the variates of a client after its training.
 fn after(
     simulation: &World<Scaffold>,
