@@ -13,7 +13,8 @@
 //! hundred). In the release every registered client gets the model in every round, checks for a signal and chooses
 //! exemplars; here only sampled clients do. A client that was not sampled in a task chooses exemplars from it the next
 //! time it is sampled, with the model that it then receives. A task without a signal is never learned once the client
-//! has held the next one.
+//! has held the next one. In the releases a second signal in one task learns the task before twice, so that its
+//! exemplars and their weights double; here it learns nothing.
 //!
 //! For differences of paper and release there are keys: the release may choose an exemplar repeatedly (`repeats`), and
 //! begins every round at the full rate (`lr_schedule`). It also gives clients all images of six of ten classes each,
