@@ -16,7 +16,7 @@ use super::error::FederationError;
 use super::event::{Direction, FrameBytes};
 use super::event_loop::RunEnd;
 use super::faults::{Spoilage, spoilt_shape};
-use super::frames::{SentDownload, SentUpload, announced_asset};
+use super::frames::{SentDownload, SentUpload, announced_asset, label_of};
 use super::interrupt::Interrupt;
 use super::privacy::Masking;
 use super::rules::{Curve, OnBadUpdate, Rules};
@@ -27,8 +27,8 @@ use super::sink::EventSink;
 use super::snapshot::Cadence;
 use super::specs::CompiledSpec;
 use super::worker_pool::WorkerPool;
-use crate::policy::{Failure, Participant, RoundContext, UploadSize};
-use crate::quantity::Round;
+use crate::policy::{AssetSpec, Failure, Participant, RoundContext, UploadSize};
+use crate::quantity::{Round, TaskId};
 use crate::wire::{Body, FrameSize};
 
 /// Walks through a run without computing it.
@@ -65,7 +65,11 @@ pub(super) fn dry_run_of(
         ..terms.rules
     };
     let simulation = Arc::new(SimulationContext::of(RunSpec { rules, ..terms }, data)?);
-    let layouts = DryRun { on_participant: participants, participants: Mutex::default() };
+    let layouts = DryRun {
+        on_participant: participants,
+        participants: Mutex::default(),
+        contents: Mutex::default(),
+    };
     let supplier = Supplier::Source(Arc::new(layouts));
     let server = ServerMachine::new(Arc::clone(&simulation), supplier.clone(), None);
     let devices = WorkerPool::start(Vec::new(), None, Box::new(()), None)?;
@@ -98,6 +102,45 @@ struct DryRun<F> {
     on_participant: F,
     /// Uploads of the participants of open rounds.
     participants: Mutex<BTreeMap<Round, Vec<DryRunUpload>>>,
+    contents: Mutex<AssetContents>,
+}
+
+/// Rounds that may have changed the content of assets, in place of the content.
+#[derive(Default)]
+struct AssetContents {
+    /// Number of rounds so far that aggregated an upload, by phase.
+    aggregated: BTreeMap<usize, u32>,
+    /// Task of the latest round.
+    task: Option<TaskId>,
+    /// Number of rounds before the task that aggregated an upload, by phase.
+    before_task: BTreeMap<usize, u32>,
+    /// Number of rounds that had changed a version as it was announced, by its label.
+    versions: BTreeMap<String, u32>,
+}
+
+impl AssetContents {
+    /// Notes that a round of a task opens.
+    fn open(&mut self, task: TaskId) {
+        if self.task.replace(task) != Some(task) {
+            self.before_task.clone_from(&self.aggregated);
+        }
+    }
+
+    /// Notes the end of a round that aggregated this number of uploads.
+    fn close(&mut self, phase: usize, updates: u32) {
+        *self.aggregated.entry(phase).or_default() += u32::from(updates > 0);
+    }
+
+    /// Returns a text that two assets share exactly if a receiver of one of them does not lack the other.
+    ///
+    /// A version is made as a task ends and first announced in the next.
+    fn identity(&mut self, asset: &AssetSpec) -> String {
+        let label = label_of(asset);
+        let Some(phase) = asset.renewed_in else { return label };
+        let before = self.before_task.get(&phase).copied().unwrap_or(0);
+        let changes = *self.versions.entry(label).or_insert(before);
+        format!("{} after {changes} changes: {:?}", asset.name, asset.body)
+    }
 }
 
 /// Facts about a participant's upload.
@@ -140,6 +183,8 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
         let (mut uploads, mut downloads) = (Vec::new(), Vec::with_capacity(participants.len()));
         let mut last: Option<(Arc<CompiledSpec>, Arc<SentDownload>)> = None;
+        let mut contents = self.contents.lock();
+        contents.open(context.stage.task);
         for participant in participants {
             let exchange = simulation.exchange(context, participant);
             let (samples, upload_size) = (exchange.samples(), exchange.upload.layout.size);
@@ -157,7 +202,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
             uploads.push(DryRunUpload { samples, bytes });
             let sent = match last.take() {
                 Some((known, sent)) if Arc::ptr_eq(&known, &exchange.download) => sent,
-                _ => Arc::new(shaped(&exchange.download, simulation, participant)),
+                _ => Arc::new(shaped(&exchange.download, simulation, participant, &mut contents)),
             };
             downloads.push(Arc::clone(&sent));
             last = Some((exchange.download, sent));
@@ -201,8 +246,13 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         Ok(SuppliedTraining { samples, result: Ok(update) })
     }
 
-    fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
-        self.participants().remove(&round);
+    fn closing(
+        &self,
+        context: &RoundContext,
+        updates: u32,
+    ) -> Result<SuppliedClosing, FederationError> {
+        self.participants().remove(&context.round);
+        self.contents.lock().close(context.phase, updates);
         Ok(SuppliedClosing::default())
     }
 
@@ -226,11 +276,13 @@ fn shaped(
     download: &CompiledSpec,
     simulation: &SimulationContext,
     participant: &Participant,
+    contents: &mut AssetContents,
 ) -> SentDownload {
+    let asset = |asset: &AssetSpec| announced_asset(asset, &contents.identity(asset));
     SentDownload {
         message: Arc::default(),
         bytes: Arc::clone(download.bytes(&simulation.coding.down)),
-        assets: download.layout.assets.iter().map(announced_asset).collect(),
+        assets: download.layout.assets.iter().map(asset).collect(),
         alike: participant.id.index(),
     }
 }

@@ -117,10 +117,15 @@ pub(super) fn size_of_received(body: &Body, coding: &Coding) -> Arc<FrameBytes> 
     size(body, &coding.down)
 }
 
-/// Returns a frame for an asset of which only the spec is known; its name identifies it.
-pub fn announced_asset(asset: &AssetSpec) -> SentAsset {
-    let label = format!("{}@{}", asset.name, asset.version);
-    let hash = blake3::hash(label.as_bytes());
+/// Returns the name and the version of an asset of which only the spec is known.
+pub fn label_of(asset: &AssetSpec) -> String {
+    format!("{}@{}", asset.name, asset.version)
+}
+
+/// Returns a frame for an asset of which only the spec is known; `content` identifies what it holds.
+pub fn announced_asset(asset: &AssetSpec, content: &str) -> SentAsset {
+    let label = label_of(asset);
+    let hash = blake3::hash(content.as_bytes());
     let digest = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
     let size = FrameSize::of_shape(&asset.body, &CodecPlan::default());
     SentAsset {

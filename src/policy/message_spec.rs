@@ -28,8 +28,9 @@ pub struct MessageSpec {
     pub assets: Vec<AssetSpec>,
     /// Rule for the size of an upload: known before training or not.
     pub size: UploadSize,
-    /// True if a download may hold fewer tensors besides its parameters, or smaller assets, than declared: those that
-    /// the server knows by then.
+    /// True if a download may hold less than declared besides its parameters: what the server knows by then.
+    ///
+    /// That is fewer or smaller tensors, or smaller assets.
     pub is_upper_bound: bool,
 }
 
@@ -298,6 +299,11 @@ pub struct AssetSpec {
     pub version: u32,
     /// Shape of the content.
     pub body: BodyShape,
+    /// Phase whose aggregates alone change the content from one version to the next.
+    ///
+    /// If no upload of that phase was aggregated in between, versions of one shape have the same content, and a
+    /// receiver that holds one of them lacks none. `None` if every version may be new.
+    pub renewed_in: Option<usize>,
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub(in crate::federation) struct BeginRequest {
 pub(in crate::federation) struct ClosingRequest {
     pub context: Arc<RoundContext>,
     pub aggregate: RoundAggregate,
+    /// Number of uploads that are aggregated.
+    pub updates: u32,
     /// True if the model is to be tested.
     pub test: bool,
 }
@@ -183,7 +185,7 @@ impl StepRequest for ClosingRequest {
         server: &mut dyn Server,
         ctx: &RunContext,
     ) -> Result<PolicyStepResult, FederationError> {
-        let ClosingRequest { context, aggregate, test } = self;
+        let ClosingRequest { context, aggregate, test, .. } = self;
         let (aggregate, metrics) = aggregate.open().map_err(policy("fold uploads"))?;
         server.end_round(&context, aggregate, ctx).map_err(policy(Self::STEP))?;
         let mut state = PolicyStepResult::of(server, ctx, test)?;
@@ -193,7 +195,7 @@ impl StepRequest for ClosingRequest {
     }
 
     fn known(self, source: &dyn ResultSource) -> Result<PolicyStepResult, FederationError> {
-        let SuppliedClosing { digest, metrics } = source.closing(self.context.round)?;
+        let SuppliedClosing { digest, metrics } = source.closing(&self.context, self.updates)?;
         Ok(PolicyStepResult::known(digest, metrics))
     }
 }

@@ -82,9 +82,13 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the result of closing a round.
-    fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
-        let _ = round;
+    /// Returns the result of closing a round that aggregates this number of uploads.
+    fn closing(
+        &self,
+        context: &RoundContext,
+        updates: u32,
+    ) -> Result<SuppliedClosing, FederationError> {
+        let _ = (context, updates);
         Ok(SuppliedClosing::default())
     }
 

@@ -106,7 +106,8 @@ impl ResultSource for RecordedRun {
             .collect()
     }
 
-    fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
+    fn closing(&self, context: &RoundContext, _: u32) -> Result<SuppliedClosing, FederationError> {
+        let round = context.round;
         let nothing = || missing(format!("{round} was not closed in the recorded run"));
         let recorded = self.rounds.get(&round).ok_or_else(nothing)?;
         Ok(SuppliedClosing { digest: recorded.digest, metrics: recorded.metrics.clone() })

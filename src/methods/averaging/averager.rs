@@ -61,8 +61,8 @@ impl<C: AveragingMethod> Averager<C> {
     }
 
     fn previous(&self, view: &TaskView, role: Role) -> Option<AssetSpec> {
-        self.parts().previous_model.filter(|previous| previous.is_sent_to(role))?;
-        self.messages().previous(view)
+        let sent = self.parts().previous_model.filter(|previous| previous.is_sent_to(role))?;
+        self.messages().previous(view, sent.reinitializes)
     }
 
     /// Returns the specification of a download for training.
@@ -202,9 +202,14 @@ impl<C: AveragingMethod> Averager<C> {
     }
 }
 
-/// Returns true if a phase is the final exchange of a task, which follows phase 0, training.
+/// Phase of training.
+pub(in crate::methods) const TRAINING: usize = 0;
+/// Phase of the final exchange, which leaves the parameters as they are.
+pub(in crate::methods) const FINAL_EXCHANGE: usize = 1;
+
+/// Returns true if a phase is the final exchange of a task.
 pub(in crate::methods) fn is_closing(phase: usize) -> bool {
-    phase > 0
+    phase > TRAINING
 }
 
 /// Returns elementwise weights as tensors named `prefix` + parameter, in the order of `all`.

@@ -36,7 +36,7 @@ mod vector_store;
 
 pub use super::requirement::Requirement;
 pub use averager::Averager;
-pub(in crate::methods) use averager::is_closing;
+pub(in crate::methods) use averager::{FINAL_EXCHANGE, TRAINING, is_closing};
 pub use closed_round::ClosedRound;
 pub(in crate::methods) use keeping::RATES;
 pub use keeping::{Keeper, Reset, VectorKeeping};

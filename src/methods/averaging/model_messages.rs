@@ -90,16 +90,20 @@ impl ModelMessages<'_> {
     }
 
     /// Returns the specification of the previous task's model, or `None` in the first task.
-    pub fn previous(&self, view: &TaskView) -> Option<AssetSpec> {
+    ///
+    /// `reinitializes` is true if tasks start from newly drawn parameters.
+    pub fn previous(&self, view: &TaskView, reinitializes: bool) -> Option<AssetSpec> {
         let before = view.task.0.checked_sub(1)?;
         let mut cut = self.cut(view, RowPurpose::Down);
         if self.shared.averaging.head == HeadForm::Growing {
             cut.head = 0..view.rows.start;
         }
         let places = self.places_of(&cut, view, RowPurpose::Down);
+        // Rows that do not begin with the first may change from task to task.
+        let stays = !reinitializes && places.iter().all(|place| place.first_row == 0);
         let shapes: Vec<_> =
             places.into_iter().map(|place| (place.name.to_string(), place.shape)).collect();
-        Some(previous_shape(TaskId(before), &shapes))
+        Some(previous_shape(TaskId(before), &shapes, stays))
     }
 
     /// Returns the shape of the parameters below the head that predict after the first task.

@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::averager::TRAINING;
 use super::{PackClient, first_of};
 use crate::learning::Teacher;
 use crate::methods::parts::ClientContext;
@@ -63,12 +64,16 @@ pub(in crate::methods) fn teacher<S>(
 }
 
 /// Returns the specification of the asset [`previous()`] for parameters of these shapes.
+///
+/// `stays` is true if they are what they were at the end of the task before, unless a round of training changes them.
 pub(in crate::methods) fn previous_shape(
     task: TaskId,
     shapes: &[(String, Vec<usize>)],
+    stays: bool,
 ) -> AssetSpec {
     let body = BodyShape::new(0, parameter_section_shapes(shapes));
-    AssetSpec { name: PREVIOUS, version: u32::from(task.0), body }
+    let renewed_in = stays.then_some(TRAINING);
+    AssetSpec { name: PREVIOUS, version: u32::from(task.0), body, renewed_in }
 }
 
 /// Saves the parameters of a server and its previous model.

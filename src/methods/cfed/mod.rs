@@ -252,7 +252,12 @@ impl DownloadExtras<()> for Cfed {
             let shape = vec![samples, channels, rows, columns];
             let images = TensorShape::new(SURROGATE, shape, Dtype::U8);
             let section = SectionShape::new(Kind::Exemplars, vec![images]);
-            AssetSpec { name: SURROGATE, version: 0, body: BodyShape::new(0, vec![section]) }
+            AssetSpec {
+                name: SURROGATE,
+                version: 0,
+                body: BodyShape::new(0, vec![section]),
+                renewed_in: None,
+            }
         });
         shape.into_iter().collect()
     }

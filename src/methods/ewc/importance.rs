@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::data::TaskView;
 use crate::methods::HeadForm;
-use crate::methods::averaging::{Parameters, Rows, ServerState};
+use crate::methods::averaging::{FINAL_EXCHANGE, Parameters, Rows, ServerState};
 use crate::model::{HeadKind, Parameter, ParameterSet, is_buffer};
 use crate::policy::{
     Aggregate, Asset, AssetSpec, Message, PolicyError, Stage, StalenessRule, TensorSpec,
@@ -73,7 +73,12 @@ pub(super) fn fisher_shape(all: &Parameters, head: HeadForm, view: &TaskView) ->
     shapes.sort();
     let tensors = shapes.into_iter().map(|(name, shape)| TensorShape::f32(name, shape)).collect();
     let body = BodyShape::new(0, vec![SectionShape::new(Kind::Statistics, tensors)]);
-    Some(AssetSpec { name: FISHER, version: u32::from(before), body })
+    Some(AssetSpec {
+        name: FISHER,
+        version: u32::from(before),
+        body,
+        renewed_in: Some(FINAL_EXCHANGE),
+    })
 }
 
 /// Accumulated Fisher information `F` in whole shapes, and the part that is sent in the current task.

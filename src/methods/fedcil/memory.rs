@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::moments::NetworkMoments;
-use crate::methods::averaging::ServerState;
+use crate::methods::averaging::{ServerState, TRAINING};
 use crate::model::{AcGanConfig, Parameter, ParameterSet};
 use crate::policy::{Asset, AssetSpec, Message};
 use crate::quantity::TaskId;
@@ -100,7 +100,8 @@ pub(super) fn asset_spec(task: u16, config: &AcGanConfig) -> AssetSpec {
     let shapes = config.generator_shapes().into_iter();
     let tensors = shapes.map(|(name, shape)| TensorShape::new(name, shape, Dtype::F32));
     let section = SectionShape::new(Kind::Generator, tensors.collect());
-    AssetSpec { name: LAST, version: u32::from(task), body: BodyShape::new(0, vec![section]) }
+    let (version, body) = (u32::from(task), BodyShape::new(0, vec![section]));
+    AssetSpec { name: LAST, version, body, renewed_in: Some(TRAINING) }
 }
 
 /// Returns the server's generator that a download names, or `None` if it names none.

@@ -323,7 +323,7 @@ pub(super) fn knowledge_spec(shape: &WeitShape, entries: usize, version: u32) ->
     control.u32s(&(0..entries as u32).collect::<Vec<_>>());
     let layout = MessageSpec { control: control.finish(), extra, ..MessageSpec::default() };
     let body: BodyShape = layout.body();
-    AssetSpec { name: KNOWLEDGE, version, body }
+    AssetSpec { name: KNOWLEDGE, version, body, renewed_in: None }
 }
 
 /// Returns the knowledge base of these adaptive parts, each with the id of its client.

@@ -270,7 +270,7 @@ impl DownloadExtras<Seen> for Glfc {
         };
         let shapes: Vec<_> = all.iter().map(shape).collect();
         let body = BodyShape::new(4, parameter_section_shapes(&shapes));
-        vec![AssetSpec { name: OLD, version: u32::from(before), body }]
+        vec![AssetSpec { name: OLD, version: u32::from(before), body, renewed_in: None }]
     }
 
     fn assets(

@@ -67,7 +67,7 @@ fn image_asset_spec(task: u16, images: usize, shape: [usize; 3]) -> AssetSpec {
     let tensor = TensorShape::new(IMAGES, shape, Dtype::U8);
     let section = SectionShape::new(Kind::SyntheticData, vec![tensor]);
     let body = BodyShape::new(0, vec![section]);
-    AssetSpec { name: IMAGES, version: u32::from(task), body }
+    AssetSpec { name: IMAGES, version: u32::from(task), body, renewed_in: None }
 }
 
 /// Returns the images of a download as a pool of batches of size `batch`; `None` if it has none.

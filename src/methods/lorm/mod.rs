@@ -170,8 +170,12 @@ impl DownloadExtras<Tasks> for Lorm {
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let (model, tasks) = (facts.model, facts.view.task.index());
         let body = || BodyShape::new(0, parameter_section_shapes(&self.asset_shapes(model, tasks)));
-        let earlier =
-            (tasks > 0).then(|| AssetSpec { name: EARLIER, version: tasks as u32, body: body() });
+        let earlier = (tasks > 0).then(|| AssetSpec {
+            name: EARLIER,
+            version: tasks as u32,
+            body: body(),
+            renewed_in: None,
+        });
         earlier.into_iter().collect()
     }
 

@@ -81,7 +81,7 @@ pub(super) fn asset_spec(task: u16, config: &ImageGeneratorConfig) -> AssetSpec 
     let tensors = shapes.map(|(name, shape)| TensorShape::new(name, shape, Dtype::F32));
     let section = SectionShape::new(Kind::Generator, tensors.collect());
     let body = BodyShape::new(0, vec![section]);
-    AssetSpec { name: GENERATOR, version: u32::from(task), body }
+    AssetSpec { name: GENERATOR, version: u32::from(task), body, renewed_in: None }
 }
 
 /// Returns the parameters of the generator that comes with a download, if one does.

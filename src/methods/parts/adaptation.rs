@@ -89,6 +89,9 @@ pub trait ModelAdaptation {
     }
 
     /// Prepares the server's parameters as a task starts. Tasks count from 0.
+    ///
+    /// Methods that send the model of the previous task leave the parameters as they are: a plan then knows when two
+    /// previous models are the same.
     fn begin_task(
         &self,
         model: &ModelFacts,

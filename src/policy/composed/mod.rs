@@ -288,13 +288,15 @@ impl Method for Composed {
         let (second, phase) = self.stage(facts.view, facts.phase);
         let facts = ExchangeFacts { phase, ..facts.clone() };
         let mut layout = self.method_of(second).message_spec(message, &facts);
+        // The methods count phases from 0 each.
+        layout.assets.iter_mut().for_each(|asset| asset.renewed_in = None);
         let tag = u8::from(second);
         match message {
             MessageKind::Download => {
                 let before = if second { TAG + DIGEST_BYTES } else { TAG };
                 layout.control.splice(0..0, std::iter::repeat_n(tag, before));
                 let body = self.profile.features.clone();
-                let features = AssetSpec { name: FEATURES, version: 0, body };
+                let features = AssetSpec { name: FEATURES, version: 0, body, renewed_in: None };
                 layout.assets.extend(second.then_some(features));
             }
             MessageKind::Upload => layout.control.insert(0, tag),

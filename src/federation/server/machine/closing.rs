@@ -77,7 +77,8 @@ impl ServerMachine {
         let context = Arc::clone(&round.context);
         let masking = round.agreement();
         // Without uploads the policy has nothing to compute.
-        let work = match round.updates() as usize {
+        let updates = round.updates();
+        let work = match updates as usize {
             0 => 0.0,
             updates => self.simulation.method.cost(&context, &RoundWork::Server { updates }),
         };
@@ -86,7 +87,7 @@ impl ServerMachine {
         let aggregate = RoundAggregate { part: aggregate.part, masking, rule: rules.aggregation };
         self.doing = "waits for its policy to close a round";
         let test = rules.curve == Curve::Round;
-        let state = self.desk.step(ClosingRequest { context, aggregate, test });
+        let state = self.desk.step(ClosingRequest { context, aggregate, updates, test });
         effects.extend(deliver_result(done, state, ToServer::Closed));
     }
 
