@@ -31,10 +31,11 @@ Examples:
   fedcast plan scenarios/quickstart.toml --set partition.beta=0.1 --partition
 
 A plan is a run without training. Message sizes come from the method's declared layouts and the real
-encoder, so they equal those of a run, to the byte. Unavailable clients are missing as in the run;
-faults are left out without --faults. If data.nominal gives the class sizes, no file is opened;
-otherwise the files of the data set are listed, and no image is decoded. If CIFAR is not here, its
-published sizes are assumed. A note states every assumption.
+encoder, so they equal those of a run, to the byte; sizes that depend on learned values are upper
+bounds, and a note names their phases. Unavailable clients are missing as in the run; faults are
+left out without --faults. If data.nominal gives the class sizes, no file is opened; otherwise the
+files of the data set are listed, and no image is decoded. If CIFAR is not here, its published sizes
+are assumed. A note states every assumption.
 
 --estimate adds seconds, memory and disk on this machine. It runs the start of the scenario for
 about ten seconds (at least one client trains) and keeps the measured costs in the folder of caches

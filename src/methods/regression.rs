@@ -26,7 +26,7 @@ use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, WireError};
 
 /// Relative precision of eigenvalues of summed moments, in parts of the trace: moments travel as f32.
-pub(super) const PRECISION: f64 = f32::EPSILON as f64;
+const PRECISION: f64 = f32::EPSILON as f64;
 
 /// Weights of a direction in which no client has inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
@@ -104,6 +104,15 @@ pub struct InputStatistics {
 impl InputStatistics {
     pub(super) fn gamma(&self, layer: &Layer) -> f64 {
         if layer.is_head() { self.gamma_head } else { self.gamma_backbone }
+    }
+
+    /// Returns the relative precision at which small eigenvalues of a layer's summed moments count as zero.
+    ///
+    /// It is 0 if `0 < gamma < 1`: such moments are positive definite if there are inputs, and small eigenvalues are
+    /// not rounding errors.
+    pub(super) fn precision(&self, layer: &Layer) -> f64 {
+        let gamma = self.gamma(layer);
+        if gamma > 0.0 && gamma < 1.0 { 0.0 } else { PRECISION }
     }
 
     /// Returns the number of entries of a layer's moments in a sum: of a diagonal or a lower triangle.
@@ -249,7 +258,7 @@ impl InputStatistics {
             // The merge is of differences from `before`, which are zero in directions where no client has inputs.
             answers.iter_mut().zip(total.after(&before)).for_each(|(sum, own)| *sum -= own);
         }
-        let rounding = total.rounding_of_shrunk(self.gamma(layer), PRECISION);
+        let rounding = total.rounding(self.precision(layer));
         let mut merged = regression_mean(&answers, &total, rounding)?;
         if unseen == Unseen::Keep {
             merged.iter_mut().zip(&before).for_each(|(value, before)| *value += before);

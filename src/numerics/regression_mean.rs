@@ -106,14 +106,6 @@ impl SecondMoments {
         }
     }
 
-    /// Returns that bound for moments whose off-diagonals were [shrunk](SecondMoments::shrunk) by `gamma`.
-    ///
-    /// It is 0 if `0 < gamma < 1`: such moments are positive definite if there are inputs, and small eigenvalues are
-    /// not rounding errors.
-    pub fn rounding_of_shrunk(&self, gamma: f64, precision: f64) -> f64 {
-        if gamma > 0.0 && gamma < 1.0 { 0.0 } else { self.rounding(precision) }
-    }
-
     /// Returns that bound for [`through`](SecondMoments::through) `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
     pub fn rounding_through(&self, a: &[f64], precision: f64) -> f64 {
         let SecondMoments::Full(matrix) = self else { return 0.0 };

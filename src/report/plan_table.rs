@@ -130,14 +130,32 @@ fn phases(plan: &Plan) -> String {
         let all = Bytes(assets);
         let _ = writeln!(text, "plus {} frames of assets, {all}", grouped(frames));
     }
-    if rows.iter().any(|row| row.upload_size == UploadSize::FromValues) {
-        text.push_str(
-            "the size of uploads depends on learned values and is known only in the run\n",
+    text.push_str(&upper_bounds(rows));
+    text
+}
+
+/// Renders notes on messages that may be smaller in the run, with their phases if others are exact.
+fn upper_bounds(rows: &[PlannedPhase]) -> String {
+    let phases = |is_bound: fn(&PlannedPhase) -> bool| {
+        let asked = rows.iter().filter(|row| row.participants > 0);
+        let (bounds, exact): (Vec<_>, Vec<_>) = asked.partition(|row| is_bound(row));
+        let mut names: Vec<&str> = bounds.iter().map(|row| &*row.phase).collect();
+        names.sort_unstable();
+        names.dedup();
+        let of = if exact.is_empty() { String::new() } else { format!(" of {}", names.join(", ")) };
+        (!names.is_empty()).then_some(of)
+    };
+    let mut text = String::new();
+    if let Some(of) = phases(|row| row.upload_size == UploadSize::FromValues) {
+        let _ = writeln!(
+            text,
+            "the size of uploads{of} depends on learned values and is known only in the run"
         );
     }
-    if rows.iter().any(|row| row.down_at_most) {
-        text.push_str(
-            "downloads hold what the server has learned so far: sizes are upper bounds\n",
+    if let Some(of) = phases(|row| row.down_at_most) {
+        let _ = writeln!(
+            text,
+            "downloads{of} hold what the server has learned so far: sizes are upper bounds"
         );
     }
     text
@@ -195,6 +213,9 @@ fn kinds(plan: &Plan) -> String {
 
 /// Renders the payload that one client uploads, in 2^20 bytes as in papers.
 fn one_client(plan: &Plan) -> String {
+    if plan.one_client.is_empty() {
+        return "no client sends anything to the server\n\n".to_owned();
+    }
     let mut table =
         TextTable::new(["one client, whole run", "frames up", "payload", "MiB", "+control"]);
     for row in &plan.one_client {
@@ -207,15 +228,24 @@ fn one_client(plan: &Plan) -> String {
         ]);
     }
     let mut text = table.render();
-    text.push_str("for the client that uploads most; MiB: 2^20 bytes\n\n");
+    let secret = match plan.phases.iter().any(|row| !row.protocol_up.is_empty()) {
+        true => ", with its frames of secure aggregation",
+        false => "",
+    };
+    let _ = writeln!(text, "for the client that uploads most{secret}; MiB: 2^20 bytes\n");
     text
 }
 
 fn totals(plan: &Plan) -> String {
     let total = &plan.total;
-    let job = total.client_flops / total.training_jobs.max(1) as f64;
+    let jobs = total.training_jobs + total.skipped_jobs;
+    let job = total.client_flops / jobs.max(1) as f64;
+    let late = match total.skipped_jobs {
+        0 => String::new(),
+        late => format!(" and {} that are certainly late, not computed in a run", grouped(late)),
+    };
     format!(
-        "rounds        {}\ntraining      {} jobs, {} sample passes (a forward and a backward each)\n\
+        "rounds        {}\ntraining      {} jobs{late}, {} sample passes (a forward and a backward each)\n\
          computing     {} at clients, {} a job on average; {} at the server; {} an answer\n\
          virtual time  {:.1} s {}\n",
         total.rounds,

@@ -50,6 +50,7 @@ mod partition_table;
 mod performance_table;
 mod plan_assets;
 mod plan_bytes;
+mod plan_faults;
 mod plan_work;
 mod printed;
 mod profile;

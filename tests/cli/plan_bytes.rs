@@ -71,6 +71,41 @@ fn hepco_on_cifar100() {
     assert_eq!((one_client_task(&plain), one_client_task(&whole)), (6_512_720_400, 68_700_445_200));
 }
 
+/// Appendix A of HGP, of its figures A and B: MB per round between a client and the server at Dirichlet 0.05.
+///
+/// The figures print no numbers, but the text has an order. L2P is the most efficient, followed by DualPrompt and CODA-P; PILoRA and HGP are on par with prompts, and methods that
+/// train whole networks cost far more. TARGET is the most expensive there, since its server sends the old model and
+/// images once per task; here it is above LwF, which sends the old model alone.
+#[test]
+fn bytes_of_hgps_figures_have_their_order() {
+    for data in ["cifar100", "imagenet-r"] {
+        let megabytes = |file: &str| {
+            let planned = plan(&format!("scenarios/{file}{data}-beta0.05.toml"), &[]);
+            let total = |way: &str| planned["total"][way].as_u64().unwrap() as f64;
+            (total("down") + total("up")) / (50.0 * 10.0) / 1e6
+        };
+        let [l2p, dualprompt, pip, coda] = ["l2p", "dualprompt", "pip", "coda-prompt"]
+            .map(|m| megabytes(&format!("prompts/{m}-")));
+        let increasing = |values: &[f64]| values.windows(2).all(|pair| pair[0] < pair[1]);
+        assert!(
+            increasing(&[l2p, dualprompt, pip, coda]),
+            "{data}: {:?}",
+            [l2p, dualprompt, pip, coda]
+        );
+        let [hgp, pilora, lorm] = ["hgp/", "baselines/pilora-", "baselines/lorm-"].map(megabytes);
+        assert!(increasing(&[l2p, hgp, dualprompt]), "{data}: HGP {hgp}");
+        assert!(increasing(&[0.5 * l2p, pilora, dualprompt]), "{data}: PILoRA {pilora}");
+        assert!(increasing(&[dualprompt, lorm, coda]), "{data}: LoRM {lorm}");
+        let whole = ["ccvr", "ewc", "fedproto", "fisheravg", "lwf", "regmean", "target"];
+        let whole = whole.map(|m| (m, megabytes(&format!("baselines/{m}-"))));
+        for (method, sent) in whole {
+            assert!(sent > 20.0 * coda, "{data}: {method} {sent}");
+        }
+        let [.., (_, lwf), _, (_, target)] = whole;
+        assert!(lwf < target, "{data}: TARGET {target}");
+    }
+}
+
 /// Rows of a plan in phases of a name.
 fn in_phase(plan: &Value, name: &str, pointer: &str) -> Vec<u64> {
     let phases = plan["phases"].as_array().unwrap().iter();

@@ -298,6 +298,17 @@ fn every_key_of_cfed_counts() {
         assert_ne!(of(change), default, "change {at}");
     }
     assert_eq!((Rounding::Down.of(0.4, 2), Rounding::Up.of(0.4, 2)), (0, 1));
+    // The server has 18 samples, of which clients would take eight in a step.
+    let at_server = |batch, epochs| {
+        let change = |c: &mut Cfed| {
+            c.server_distils = true;
+            (c.server_batch, c.server_epochs) = (batch, epochs);
+        };
+        digest(&run(change, 2, 2))
+    };
+    let usual = at_server(18, 2);
+    assert_ne!(at_server(4, 2), usual, "server_batch");
+    assert_ne!(at_server(18, 3), usual, "server_epochs");
 }
 
 fn payload(shape: &BodyShape) -> u64 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
-use fedcast::data::{Shard, TaskView};
+use fedcast::data::{ClassPermutation, Shard, TaskView};
 use fedcast::learning::{Classifier, OptimizerConfig, TrainingPlan};
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::methods::lorm::{Factors, Lorm};
@@ -11,19 +11,20 @@ use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::regression::Unseen;
 use fedcast::model::{
-    Factor, LinearHead, LinearLayer, LoraPlace, Parameter, ParameterSet, is_lora, lora_name,
+    Backbone, Factor, LinearHead, LinearLayer, LoraPlace, Parameter, ParameterSet, Vit, is_lora,
+    lora_name,
 };
 use fedcast::numerics::regression_mean::{SecondMoments, regression_mean};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::numerics::symmetric::Symmetric;
 use fedcast::policy::{
     ClassCounts, Disclosures, ExchangeFacts, Member, Message, MessageKind, Method, Predictor,
-    parameters_of,
+    RunContext, parameters_of,
 };
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{deal, facts, first_exchange, plan};
+use crate::toys::{config, deal, facts, first_exchange, plan, run_context};
 use crate::{built, engine};
 
 fn set(saved: &Body) -> ParameterSet {
@@ -399,6 +400,62 @@ fn lorm_merges_by_what_enters_each_layer() {
         second.iter().map(|upload| wide(&set(upload), LinearHead::BIAS)).collect::<Vec<_>>();
     let mean = biases[0].iter().zip(&biases[1]).map(|(a, b)| (2.0 * a + b) / 3.0);
     assert_near(&wide(&end, LinearHead::BIAS), &mean.collect::<Vec<_>>(), "bias");
+}
+
+/// A world in which every layer behind a norm sees one input at a ten-millionth of the others' energy.
+fn dim_inputs() -> RunContext {
+    let ctx = run_context(3, ClassPermutation::Native);
+    let dim = ctx.backbone.parameters().unwrap();
+    let dim = dim.iter().map(|(name, parameter)| {
+        let mut parameter = parameter.clone();
+        if name.contains("norm") && name.ends_with("weight") {
+            let mut values = parameter.values.to_vec();
+            values[5] *= 3e-4;
+            parameter.values = values.into();
+        }
+        (Arc::clone(name), parameter)
+    });
+    let vit = Vit::from_parameters(config(), &dim.collect()).unwrap();
+    RunContext { backbone: Arc::new(Backbone::from(vit)), ..ctx }
+}
+
+/// Models that did not move are merged to what they were. A direction with little energy belongs to them if off-diagonals
+/// are shrunk; without that it is no more than rounding errors of f32, and loses its weight.
+#[test]
+fn small_directions_of_shrunk_moments_are_merged() {
+    let gap = |gamma| {
+        let still = plan(OptimizerConfig::sgd(0.0));
+        let ctx = RunContext { training: still, ..dim_inputs() };
+        let mut run = Engine::new(built(regmean(gamma), &facts()), facts(), ctx);
+        let shards = deal(&run.ctx, &run.view(0), 2);
+        run.task(0, &shards, 1);
+        let (before, _) = round(&run, 0);
+        far(&before, &set(&run.server.save()))
+    };
+    let (shrunk, whole) = (gap(0.5), gap(1.0));
+    assert!(shrunk < 1e-4 && whole > 1e-2, "{shrunk} {whole}");
+}
+
+/// LoRM card, invariant 2, with shrunk moments: the factors of a lone client stay as it sent them, in each direction.
+#[test]
+fn small_directions_of_shrunk_moments_count_in_both_factors() {
+    let gap = |gamma: f64, factor: Factor| {
+        let method = lorm(|own| {
+            own.rank = 16;
+            own.statistics.gamma_backbone = gamma;
+        });
+        let mut run = Engine::new(built(method, &facts()), facts(), dim_inputs());
+        let shards = deal(&run.ctx, &run.view(0), 1);
+        let rounds = if factor == Factor::B { 1 } else { 2 };
+        run.first_phase(0, &shards, rounds);
+        let sent = set(run.last().up.as_ref().unwrap());
+        let sent = sent.filter(|name| Factor::of(name) == Some(factor));
+        far(&sent, &set(&run.server.save()))
+    };
+    for factor in [Factor::A, Factor::B] {
+        let (shrunk, whole) = (gap(0.5, factor), gap(1.0, factor));
+        assert!(shrunk < 1e-4 && whole > 1e-3, "{factor:?}: {shrunk} {whole}");
+    }
 }
 
 /// LoRM card, section 6, the end of a task: `W0 + U V^+` with `U = sum_s B_s A_s G_s` and `V = sum_s G_s`, from what

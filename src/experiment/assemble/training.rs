@@ -77,6 +77,27 @@ fn epoch_schedule(section: &ClientSection) -> Schedule {
 mod tests {
     use super::*;
 
+    /// The key `lag` reaches the plan: PILoRA's release sets a rate after its round, so that two rounds have the first.
+    #[test]
+    fn a_late_cosine_over_rounds_is_delayed() {
+        let schedule = |keys: &str| {
+            let text = format!(
+                "schema = 2\nseed.run = 1\ndata.source = \"digits\"\ntasks.count = 2\npartition.kind = \"iid\"\n\
+                 method.name = \"fedavg\"\nclient.round_schedule = {{ kind = \"cosine\"{keys} }}"
+            );
+            let methods = Registry::builtin();
+            let read = Scenario::from_toml(&text, "a.toml", ".".as_ref(), &[], &methods);
+            training_plan(&read.unwrap().scenario, &methods).round_schedule
+        };
+        assert_eq!(schedule(""), Schedule::Cosine);
+        let late = schedule(", lag = 1");
+        let rates = [0, 1, 2].map(|round| late.rate(1e-5, round, 30));
+        assert_eq!(rates, [1e-5, 1e-5, Schedule::Cosine.rate(1e-5, 1, 30)]);
+        let above = Schedule::Above { schedule: Box::new(Schedule::Cosine), end: 1e-6 };
+        let both = Schedule::Delayed { schedule: Box::new(above), lag: 2 };
+        assert_eq!(schedule(", lag = 2, end = 1e-6"), both);
+    }
+
     #[test]
     fn a_schedule_takes_the_epochs_of_a_round_or_those_that_are_said() {
         let quarter = EpochSchedule::QuarterCosine;

@@ -48,7 +48,7 @@ pub struct Plan {
     pub faults: bool,
     /// One row per task and phase.
     pub phases: Vec<PlannedPhase>,
-    /// Uploads of one client over the whole run, by phase.
+    /// Frames to the server of one client over the whole run, by phase.
     pub one_client: Vec<OneClient>,
     /// Floating-point operations of an answer to one sample after the last task.
     ///
@@ -130,7 +130,7 @@ pub struct PlannedPhase {
     pub samples: u64,
     /// Passes that their participants make, as [`Total::sample_passes`] counts them.
     pub sample_passes: f64,
-    /// Floating-point operations of their participants together.
+    /// Floating-point operations of their participants together, as [`Total::client_flops`] counts them.
     pub client_flops: f64,
     /// Assets to clients that lack them.
     pub assets: FrameRange,
@@ -157,15 +157,21 @@ pub struct PlannedPhase {
     pub virtual_s: f64,
 }
 
-/// The uploads of the client that sends most, over the whole run, in phases of one name.
+/// The frames to the server of the client that sends most, over the whole run, in phases of one name.
+///
+/// Those of secure aggregation are among them.
 #[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct OneClient {
     /// Name of the phases.
     pub phase: String,
-    /// Frames of all its participants.
+    /// Number of frames of all its participants.
     pub frames: u64,
     /// Their bytes.
     pub up: PlannedFrame,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Sums over a run.
@@ -173,14 +179,19 @@ pub struct OneClient {
 pub struct Total {
     /// Number of rounds that close, over all tasks and phases.
     pub rounds: u64,
-    /// Jobs of local training.
+    /// Jobs of local training: participants that finish their work, `client_trained` in a journal.
     pub training_jobs: u64,
+    /// Participants that are certainly late, whose work a run does not compute: `client_skipped` in a journal.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped_jobs: u64,
     /// Samples trained on, counted once per epoch as the cost model counts them.
+    ///
+    /// Of participants that finish their work, in time or too late: not of those that fail before.
     pub sample_passes: f64,
     /// Computation of the server, in sample passes.
     pub server_passes: f64,
-    /// Floating-point operations of all clients: two for a multiplication and its addition, of products and
-    /// convolutions alone, as if nothing were kept between passes.
+    /// Floating-point operations of the clients whose passes count: two for a multiplication and its addition, of
+    /// products and convolutions alone, as if nothing were kept between passes.
     pub client_flops: f64,
     /// Floating-point operations of the server, aggregation not counted.
     pub server_flops: f64,

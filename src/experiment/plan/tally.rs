@@ -11,7 +11,7 @@ use crate::federation::{
     Direction, Entry, Event, EventSink, FrameBytes, PlannedParticipant, RunSpec, SinkError,
 };
 use crate::policy::{ParticipantKind, RoundContext, UploadSize};
-use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 
 /// Sums over a run in progress.
 pub(super) struct PlanTally {
@@ -21,8 +21,10 @@ pub(super) struct PlanTally {
     /// New and seen classes of every task.
     classes: Vec<(usize, usize)>,
     phases: Vec<PhaseTally>,
-    /// Work of the participants of a phase; they open before the entries of their round are recorded.
+    /// Participants of a phase; they open before the entries of their round are recorded.
     sampled: BTreeMap<(TaskId, u32), SampledWork>,
+    /// Work of participants that have neither finished it nor failed.
+    underway: BTreeMap<(Round, ParticipantId), ParticipantWork>,
     total: Total,
 }
 
@@ -34,6 +36,12 @@ struct SampledWork {
     flops: f64,
     upload_size: UploadSize,
     down_at_most: bool,
+}
+
+/// Work of one participant: sample passes and floating-point operations.
+struct ParticipantWork {
+    passes: f64,
+    flops: f64,
 }
 
 struct PhaseTally {
@@ -51,14 +59,14 @@ impl PlanTally {
     pub fn new(terms: &RunSpec) -> PlanTally {
         let tasks = terms.task_sequence.tasks.iter();
         let classes = tasks.map(|view| (view.rows.len(), view.seen())).collect();
-        let (phases, sampled, total) = (Vec::new(), BTreeMap::new(), Total::default());
         PlanTally {
             work: WorkCount::new(terms),
             rounds: BTreeMap::new(),
             classes,
-            phases,
-            sampled,
-            total,
+            phases: Vec::new(),
+            sampled: BTreeMap::new(),
+            underway: BTreeMap::new(),
+            total: Total::default(),
         }
     }
 
@@ -69,17 +77,31 @@ impl PlanTally {
         let phase = (participant.context.stage.task, participant.context.phase as u32);
         let sampled = self.sampled.entry(phase).or_default();
         sampled.participants += 1;
-        sampled.upload_size = participant.upload_size;
+        if sampled.upload_size != UploadSize::FromValues {
+            sampled.upload_size = participant.upload_size;
+        }
         sampled.down_at_most |= participant.down_at_most;
         if participant.participant.kind != ParticipantKind::LoadClient {
             sampled.samples += participant.samples as u64;
-            sampled.passes += participant.passes;
-            let flops = self.work.of_client(participant);
-            sampled.flops += flops;
-            self.total.training_jobs += 1;
-            self.total.sample_passes += participant.passes;
-            self.total.client_flops += flops;
+            let work = ParticipantWork {
+                passes: participant.passes,
+                flops: self.work.of_client(participant),
+            };
+            self.underway.insert((context.round, participant.participant.id), work);
         }
+    }
+
+    /// Counts the work of a participant that has finished it. Returns true if it had any.
+    fn finished(&mut self, phase: (TaskId, u32), participant: (Round, ParticipantId)) -> bool {
+        let Some(ParticipantWork { passes, flops }) = self.underway.remove(&participant) else {
+            return false;
+        };
+        let sampled = self.sampled.entry(phase).or_default();
+        sampled.passes += passes;
+        sampled.flops += flops;
+        self.total.sample_passes += passes;
+        self.total.client_flops += flops;
+        true
     }
 
     fn take(&mut self, at: VirtualTime, event: &Event) {
@@ -121,6 +143,17 @@ impl PlanTally {
                 self.total.server_flops += flops;
                 row.virtual_s = VirtualTime(at.0 - began.0).as_seconds();
             }
+            Event::ClientTrained { round, task, phase, participant, .. } => {
+                let works = self.finished((*task, *phase), (*round, *participant));
+                self.total.training_jobs += u64::from(works);
+            }
+            Event::ClientSkipped { round, task, phase, participant, .. } => {
+                let works = self.finished((*task, *phase), (*round, *participant));
+                self.total.skipped_jobs += u64::from(works);
+            }
+            Event::ClientFailed { round, participant, .. } => {
+                self.underway.remove(&(*round, *participant));
+            }
             Event::FrameCharged { task, phase, client, direction, bytes, asset, .. } => {
                 self.frame((*task, *phase, *client), *direction, bytes, asset.is_some());
             }
@@ -150,15 +183,15 @@ impl PlanTally {
         let Some(PhaseTally { row, uploads, .. }) = self.phases.iter_mut().rev().find(of) else {
             return;
         };
+        if direction == Direction::Up {
+            uploads.entry(client).or_default().push(Arc::clone(bytes));
+        }
         let range = match (direction, bytes.is_protocol()) {
             (Direction::Down, true) => &mut row.protocol_down,
             (Direction::Up, true) => &mut row.protocol_up,
             (Direction::Down, false) if is_asset => &mut row.assets,
             (Direction::Down, false) => &mut row.down,
-            (Direction::Up, false) => {
-                uploads.entry(client).or_default().push(Arc::clone(bytes));
-                &mut row.up
-            }
+            (Direction::Up, false) => &mut row.up,
         };
         range.add(bytes);
     }

@@ -163,9 +163,15 @@ impl Cfed {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::golden::Golden;
+    use std::sync::Arc;
+
     use candle_core::{Device, Var};
+
+    use super::*;
+    use crate::data::{Auxiliary, ClassPermutation, TaskSequence, TaskSizes, digits};
+    use crate::golden::Golden;
+    use crate::learning::OptimizerConfig;
+    use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
 
     fn narrow(values: Vec<f64>) -> Vec<f32> {
         values.into_iter().map(|value| value as f32).collect()
@@ -205,14 +211,8 @@ mod tests {
         assert!(slope.iter().all(|slope| slope.abs() < 1e-9));
     }
 
-    /// Models with their own number as output for every image: of seven samples and three models the second epoch
-    /// begins with the second model.
-    #[test]
-    fn models_are_asked_one_after_the_other() {
-        use std::sync::Arc;
-
-        use crate::data::{Auxiliary, ClassPermutation, TaskSequence, TaskSizes, digits};
-        use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
+    /// A network without hidden layers on digits, and seven auxiliary samples.
+    fn seven_samples() -> (RunContext, Shard) {
         let pixels = PixelShape { channels: 1, image: 8 };
         let task_sequence =
             TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
@@ -220,18 +220,28 @@ mod tests {
         let auxiliary = Auxiliary::new(&digits.train, 10, (7, true), 2).unwrap();
         let mut ctx = RunContext::new(Backbone::Pixels(pixels), digits, task_sequence);
         ctx.auxiliary = Some(Arc::new(auxiliary));
-        let number = |number: f32| {
-            let mut head = ParameterSet::new();
-            let zeros = Parameter { shape: vec![10, 64], values: [0.0; 640].into() };
-            head.insert(LinearHead::WEIGHT, zeros);
-            let bias = Parameter { shape: vec![10], values: [number; 10].into() };
-            head.insert(LinearHead::BIAS, bias);
-            head
-        };
-        let models = [number(0.0), number(1.0), number(2.0)];
-        let models: Vec<&ParameterSet> = models.iter().collect();
         let all = auxiliary_samples(&ctx).unwrap().of_server().unwrap();
-        let samples: Shard = all.iter().copied().take(7).collect();
+        let samples = all.iter().copied().take(7).collect();
+        (ctx, samples)
+    }
+
+    /// A head with the same output for every image.
+    fn constant(output: [f32; 10]) -> ParameterSet {
+        let mut head = ParameterSet::new();
+        let zeros = Parameter { shape: vec![10, 64], values: [0.0; 640].into() };
+        head.insert(LinearHead::WEIGHT, zeros);
+        let bias = Parameter { shape: vec![10], values: output.into() };
+        head.insert(LinearHead::BIAS, bias);
+        head
+    }
+
+    /// Models with their own number as output for every image: of seven samples and three models the second epoch
+    /// begins with the second model.
+    #[test]
+    fn models_are_asked_one_after_the_other() {
+        let (ctx, samples) = seven_samples();
+        let models = [0.0, 1.0, 2.0].map(|number| constant([number; 10]));
+        let models: Vec<&ParameterSet> = models.iter().collect();
         let targets = TeacherLogits::of(&models, &(2..4), &samples, &ctx).unwrap();
         let turns =
             |epoch| samples.iter().map(|sample| targets.target(epoch, *sample)[0]).collect();
@@ -239,5 +249,45 @@ mod tests {
         assert_eq!(first, [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0]);
         assert_eq!(second, [1.0, 2.0, 0.0, 1.0, 2.0, 0.0, 1.0]);
         assert_eq!(targets.target(0, samples[0]).len(), 2);
+    }
+
+    /// The second of two epochs is a first one in which the second teacher has the first turn.
+    #[test]
+    fn teachers_change_from_epoch_to_epoch() {
+        let (ctx, samples) = seven_samples();
+        let teachers = [2, 3, 4].map(|row| {
+            let mut output = [0.0; 10];
+            output[row] = 4.0;
+            constant(output)
+        });
+        let [one, two, three] = [0, 1, 2].map(|at| &teachers[at]);
+        let method = Cfed { review_weight: 1.0, ..Cfed::default() };
+        let rows = 2..5;
+        let learn = |received: ParameterSet, models: [&ParameterSet; 3], epochs| {
+            // Batches are whole epochs, so that the order of samples does not count.
+            let plan = TrainingPlan { epochs, batch: 7, clip: None, ..TrainingPlan::default() };
+            let student = CfedStudent {
+                method: &method,
+                received: (received, rows.clone()),
+                plan: TrainingPlan { optimizer: OptimizerConfig::sgd(0.1), ..plan },
+                settings: method.fedavg.settings(&ctx.task_sequence.tasks[0]),
+                key: StreamKey::new(5, Domain::Method),
+            };
+            let targets = TeacherLogits::of(&models, &rows, &samples, &ctx).unwrap();
+            student.learn(&samples, &targets, &ctx).unwrap().0
+        };
+        let both = learn(constant([0.0; 10]), [one, two, three], 2);
+        let first = learn(constant([0.0; 10]), [one, two, three], 1);
+        let far = |other: &ParameterSet| {
+            let gaps = both.iter().flat_map(|(name, own)| {
+                let other = &other.get(name).unwrap().values;
+                own.values.iter().zip(other.iter()).map(|(a, b)| (a - b).abs())
+            });
+            gaps.fold(0.0, f32::max)
+        };
+        let (turned, again) =
+            (learn(first.clone(), [two, three, one], 1), learn(first, [one, two, three], 1));
+        let (turned, again) = (far(&turned), far(&again));
+        assert!(turned < 1e-6 && again > 1e-3, "{turned} {again}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::methods::averaging::ServerState;
-use crate::methods::regression::{Layer, PRECISION};
+use crate::methods::regression::{InputStatistics, Layer};
 use crate::model::{Factor, LoraPlace, ModelError, Parameter, ParameterSet, lora_name};
 use crate::numerics::regression_mean::{NotFinite, SecondMoments, regression_mean};
 use crate::numerics::symmetric::Symmetric;
@@ -119,6 +119,7 @@ impl Tasks {
     /// When a sum is not finite.
     pub(super) fn merged(
         &self,
+        statistics: &InputStatistics,
         layers: &[(usize, LoraPlace, Layer)],
     ) -> Result<Option<Vec<ParameterSet>>, NotFinite> {
         let mut tasks = Vec::with_capacity(self.pairs.len());
@@ -131,7 +132,8 @@ impl Tasks {
                 let Some(shape) = pairs.get(&name).map(|a| a.shape.clone()) else {
                     return Ok(None);
                 };
-                let values = regression_mean(product, total, total.rounding(PRECISION))?;
+                let rounding = total.rounding(statistics.precision(layer));
+                let values = regression_mean(product, total, rounding)?;
                 let values = values.into_iter().map(|value| value as f32).collect();
                 merged.insert(name, Parameter { shape, values });
             }
@@ -260,6 +262,10 @@ mod tests {
     use crate::golden::Golden;
     use crate::numerics::symmetric::Gram;
 
+    fn of(gamma: f64) -> InputStatistics {
+        InputStatistics { gamma_backbone: gamma, gamma_head: 0.5, symmetric: false }
+    }
+
     /// Three tasks of a layer of eight inputs and six outputs, at rank 2.
     #[test]
     fn golden_tasks_are_merged_by_what_was_reported() {
@@ -295,7 +301,7 @@ mod tests {
                 tasks.finish(pair);
             }
             let mut network = vec![0f32; 48];
-            for pair in tasks.merged(&layers).unwrap().unwrap() {
+            for pair in tasks.merged(&of(gamma), &layers).unwrap().unwrap() {
                 let (a, b) = (&pair.get(&a).unwrap().values, &pair.get(&b).unwrap().values);
                 for (at, value) in network.iter_mut().enumerate() {
                     let (row, column) = (at / 8, at % 8);
@@ -304,6 +310,32 @@ mod tests {
             }
             golden.assert_close_f32(name, &network);
         }
+    }
+
+    /// Two tasks of equal pairs and moments share every direction, however little energy it has.
+    ///
+    /// Without shrinking a direction with so little energy is a rounding error of f32.
+    #[test]
+    fn small_directions_of_shrunk_moments_of_tasks_count() {
+        let place = LoraPlace::Proj;
+        let layers =
+            [(0, place, Layer { weight: "w".to_owned(), inputs: 2, outputs: 1, tokens: 1 })];
+        let a = lora_name(0, place, Factor::A);
+        let second_column = |gamma: f64| {
+            let mut tasks = Tasks::default();
+            for task in 0..2 {
+                let whole = Symmetric::from_packed(2, vec![1.0, 3e-5, 1e-9]).unwrap();
+                let moments = SecondMoments::Full(whole).shrunk(gamma);
+                let one = Parameter { shape: vec![1, 2], values: [0.25, -2.0].into() };
+                tasks.is_new_task(task);
+                tasks.report([("w".to_owned(), moments.after(&[0.25, -2.0]), moments)]);
+                tasks.finish([(a.as_str(), one)].into_iter().collect());
+            }
+            let merged = tasks.merged(&of(gamma), &layers).unwrap().unwrap();
+            merged.iter().map(|pair| pair.get(&a).unwrap().values[1]).collect::<Vec<f32>>()
+        };
+        assert!(second_column(0.5).iter().all(|value| (value + 1.0).abs() < 1e-5));
+        assert!(second_column(1.0).iter().all(|value| value.abs() < 1e-3));
     }
 
     /// With matrices of moments and with diagonals, and a task without reports.

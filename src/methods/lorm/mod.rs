@@ -198,7 +198,7 @@ impl Answer<Tasks> for Lorm {
         ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let merged = match tasks.is_over() && tasks.finished() > 1 {
-            true => tasks.merged(&self.layers(model))?,
+            true => tasks.merged(&self.statistics, &self.layers(model))?,
             false => None,
         };
         let network = match merged {

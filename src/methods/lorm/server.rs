@@ -4,9 +4,7 @@ use super::Lorm;
 use super::memory::Tasks;
 use crate::methods::averaging::{ClosedRound, RowPurpose, is_closing};
 use crate::methods::parts::{ServerUpdate, TaskEnd, TransformUpload};
-use crate::methods::regression::{
-    Layer, PRECISION, Unseen, answer_in_place_of, answers, inverse, values_of,
-};
+use crate::methods::regression::{Layer, Unseen, answer_in_place_of, answers, inverse, values_of};
 use crate::model::{Factor, Parameter, ParameterSet, is_lora, lora_name};
 use crate::numerics::regression_mean::regression_mean;
 use crate::policy::{
@@ -76,15 +74,15 @@ impl ServerUpdate<Tasks> for Lorm {
             let name = lora_name(block, place, factor);
             let Some(Parameter { shape, .. }) = before.get(&name).cloned() else { continue };
             let total = self.statistics.total(&layer, &aggregate)?;
+            let precision = self.statistics.precision(&layer);
             let (total, rounding) = match factor {
                 Factor::A => {
-                    let gamma = self.statistics.gamma(&layer);
-                    let rounding = total.rounding_of_shrunk(gamma, PRECISION);
+                    let rounding = total.rounding(precision);
                     (total, rounding)
                 }
                 Factor::B => {
                     let (a, _) = values_of(before, &lora_name(block, place, Factor::A))?;
-                    (total.through(&a), total.rounding_through(&a, PRECISION))
+                    (total.through(&a), total.rounding_through(&a, precision))
                 }
             };
             let merged = regression_mean(aggregate.sum(&layer.answers())?, &total, rounding)?;

@@ -167,10 +167,13 @@ pub struct SimilarityKeys {
 
 impl SimilarityKeys {
     /// Returns the specification of a download with the keys of these client tasks.
+    ///
+    /// Those of client tasks that have not begun, or that the receiver has scored, are not sent.
     pub fn layout(shape: &ClientTaskShape, client_tasks: &[u32]) -> MessageSpec {
         let place = |(name, rows): (String, Vec<usize>)| similarity(&name, &rows, Dtype::F32);
         let extra = shape.looks(client_tasks.len()).into_iter().map(place).collect();
-        MessageSpec { control: looking_at(client_tasks), extra, ..MessageSpec::default() }
+        let control = looking_at(client_tasks);
+        MessageSpec { control, extra, is_upper_bound: true, ..MessageSpec::default() }
     }
 
     /// Writes the keys into a message.
