@@ -61,11 +61,11 @@ long_subjects() {
 bounds='
 wh_summaries 0
 pronoun_summaries 0
-long_summaries 2
+long_summaries 1
 dialect_in_prose 1
 dialect_in_messages 0
 dialect_in_names 0
-british_spelling 1
+british_spelling 0
 shared_type_names 0
 long_test_names 116
 long_subjects 0

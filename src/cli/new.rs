@@ -75,7 +75,7 @@ pub struct NewArgs {
     /// Dirichlet parameter of the partition: 0.1 is very uneven, 100 nearly even [default: 0.5]
     #[arg(long, value_name = "X", value_parser = positive)]
     pub beta: Option<f64>,
-    /// Fewest training samples of a client in a task; 0 where few images are divided among many clients [default: 1]
+    /// Fewest training samples per client and task; 0 for few images and many clients [default: 1]
     #[arg(long, value_name = "N")]
     pub min_samples: Option<u32>,
     /// Methods of a study, written next to the scenario as NAME.study.toml; the first is its baseline

@@ -81,7 +81,7 @@ impl Arm {
         Arm::sort_cells(runs, |_| None)
     }
 
-    /// Groups runs into arms like [`sort`](Self::sort), with an arm of its own for every cell of a study.
+    /// Groups runs into arms like [`sort`](Self::sort), with a separate arm for every cell of a study.
     ///
     /// `cell` returns the label of the cell that a run belongs to. Cells may have one scenario and stay apart; a run
     /// that belongs to none joins the first arm with its scenario.

@@ -26,7 +26,7 @@ use crate::files::{FileKind, cleaned, read_text, shell_word};
 pub struct Loaded {
     /// Scenario to run.
     pub scenario: Scenario,
-    /// Document before any change: the file upon its base.
+    /// Document before any change: the file with its base.
     unchanged: Node,
     root: Node,
     report: ReadingReport,

@@ -211,7 +211,9 @@ impl Study {
     }
 }
 
-/// Returns the default directory of a study by its name; other characters than `._-`, letters and digits are hyphens.
+/// Returns the default directory of a study by its name.
+///
+/// Characters other than `._-`, letters and digits become hyphens.
 pub fn default_directory(name: &str) -> PathBuf {
     let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let name: String = name.chars().map(keep).collect();

@@ -66,7 +66,7 @@ fn by_kind(content: &PageContent, way: &str, title: &str) -> Option<Figure> {
     })
 }
 
-/// Returns true if one value of each metric is no worse than another, and better for at least one of them.
+/// Returns true if the first values are no worse in both metrics, and better in at least one.
 ///
 /// Means of equal values differ in their last bits.
 fn dominates(values: [(&Metric, f64, f64); 2]) -> bool {

@@ -63,14 +63,14 @@ impl Tensorboard {
 }
 
 /// Scalars of one step.
-struct Point {
+struct StepScalars {
     virtual_s: f64,
     step: u64,
     values: Vec<Scalar>,
 }
 
 impl Tensorboard {
-    fn write(&mut self, point: &Point) -> io::Result<()> {
+    fn write(&mut self, point: &StepScalars) -> io::Result<()> {
         match point.values.is_empty() {
             true => Ok(()),
             false => self.open()?.write_all(&scalars(point.virtual_s, point.step, &point.values)),
@@ -78,7 +78,7 @@ impl Tensorboard {
     }
 
     /// Returns the scalars of a final row of `rounds.csv`, with the totals up to its round.
-    fn of_round(&mut self, row: &RoundRow) -> Point {
+    fn of_round(&mut self, row: &RoundRow) -> StepScalars {
         self.total_down += row.bytes_down;
         self.total_up += row.bytes_up;
         let virtual_s = row.closed_s.unwrap_or(row.opened_s).0;
@@ -94,7 +94,7 @@ impl Tensorboard {
             ("total/virtual_s", virtual_s),
         ];
         let values = known.chain(counts.map(|(tag, value)| scalar(tag, value))).collect();
-        Point { virtual_s, step: row.round, values }
+        StepScalars { virtual_s, step: row.round, values }
     }
 
     fn of_task(&self, virtual_s: f64) -> Vec<Scalar> {
@@ -134,7 +134,7 @@ impl EventSink for Tensorboard {
             }
             let virtual_s = entry.at.as_seconds();
             let values = self.of_task(virtual_s);
-            self.write(&Point { virtual_s, step: u64::from(task.0) + 1, values })?;
+            self.write(&StepScalars { virtual_s, step: u64::from(task.0) + 1, values })?;
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ pub struct Against {
     pub difference: f64,
     /// Number of pairs with equal seeds that both have the metric; 0 for a difference of means.
     pub pairs: usize,
-    /// Number of further pairs in which only the first group has the metric, such as an accuracy it reached.
+    /// Number of further pairs in which only the first group has the metric.
     pub missing: usize,
     /// Number of further pairs in which only this group has the metric.
     pub missing_in_first: usize,

@@ -97,7 +97,7 @@ fn pairs_of_which_one_run_never_got_there_are_no_verdict() {
     assert_eq!(against.verdict, Verdict::Unsure);
     assert_eq!(limit.broken(&turned), [""; 0]);
 
-    // Slower where both get there, and without a missing run of its own.
+    // Slower where both get there, and with no run missing.
     let slow = runs("c", [&[0.4, 0.6], &[0.4, 0.6], &[0.4, 0.6]]);
     let fast = runs("d", [&[0.6], &[0.6], &[0.6]]);
     let against = |one: &[RunRecord], other: &[RunRecord]| {
