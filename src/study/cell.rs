@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::directory::OWN_NAMES;
+use super::names::OWN_NAMES;
 use super::seeds::Replicate;
 use super::{AxisArm, Baseline, CellSettings, Pick, Study};
 use crate::files::cleaned;

@@ -19,33 +19,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::names::LOCK;
 use super::{Cell, StudyError};
 use crate::experiment::{
     DirectoryError, ScenarioId, Status, names, read_manifest, read_summary, write_atomically,
 };
 use crate::files::{Disk, is_locked};
 use crate::report::Summary;
-
-/// Name of the effective study file, with every default, in a study's directory.
-pub const STUDY_FILE: &str = crate::scenario::EFFECTIVE_STUDY;
-
-/// Names in a study's directory that are not folders of cells.
-pub(super) const OWN_NAMES: [&str; 11] = [
-    "features",
-    STUDY_FILE,
-    LOCK,
-    "cells.csv",
-    "cells.parquet",
-    "rounds.csv",
-    "rounds.parquet",
-    "table.csv",
-    "table.tex",
-    "table.md",
-    "paired.csv",
-];
-
-/// Name of the file that is locked while tables are written.
-const LOCK: &str = "study.lock";
 
 /// State of a cell, from its files.
 #[derive(Clone, Debug, PartialEq, Eq)]

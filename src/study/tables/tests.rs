@@ -9,7 +9,7 @@ use crate::experiment::{Machine, names};
 use crate::methods::Registry;
 use crate::results::RunRecord;
 use crate::scenario::ExpectedSection;
-use crate::study::directory::OWN_NAMES;
+use crate::study::names::OWN_NAMES;
 use crate::study::{CellFailure, CellState, Outcome};
 
 const STUDY: &str = r#"schema = 2
