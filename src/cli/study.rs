@@ -106,7 +106,7 @@ pub fn execute(args: &StudyArgs, methods: &Registry) -> Result<Exit, CliError> {
     let root = args.out.clone().unwrap_or_else(|| study.default_directory());
     let directory = StudyDirectory::new(root);
     directory.refuse_run()?;
-    let overrides = overrides(&study, &args.set).map_err(StudyError::from)?;
+    let overrides = overrides(&study, &args.set)?;
     let (cells, mut invalid) = prepare(&study, &directory, &overrides, methods);
     let is_wanted =
         |cell: &Cell| only.has(&study, cell) && shard.is_none_or(|shard| shard.has(cell));

@@ -72,12 +72,18 @@ impl CommandError for StudyError {
     fn exit_code(&self) -> Exit {
         match self {
             StudyError::Unreadable { .. } | StudyError::Scenario(_) => Exit::Scenario,
+            StudyError::SetClash(error) => error.exit_code(),
             StudyError::Selection(_)
-            | StudyError::SetClash(_)
             | StudyError::OtherScenario { .. }
             | StudyError::InsideRun(_) => Exit::Usage,
             StudyError::Results(error) => error.exit_code(),
             StudyError::Directory(error) => error.exit_code(),
         }
+    }
+}
+
+impl CommandError for SetClash {
+    fn exit_code(&self) -> Exit {
+        Exit::Usage
     }
 }
