@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::prepare::SetClash;
+use super::set_clash::SetClash;
 use crate::exit::{CommandError, Exit};
 use crate::experiment::DirectoryError;
 use crate::results::ResultsError;
@@ -79,11 +79,5 @@ impl CommandError for StudyError {
             StudyError::Results(error) => error.exit_code(),
             StudyError::Directory(error) => error.exit_code(),
         }
-    }
-}
-
-impl CommandError for SetClash {
-    fn exit_code(&self) -> Exit {
-        Exit::Usage
     }
 }

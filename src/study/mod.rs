@@ -60,6 +60,7 @@ mod report_section;
 mod run_section;
 mod seeds;
 mod selection;
+mod set_clash;
 pub mod tables;
 
 pub use axes::{Axis, AxisArm, Pick};
@@ -76,9 +77,7 @@ pub use file::{Extra, SCHEMA, Study, default_directory};
 pub use names::STUDY_FILE;
 pub use outlook::{PlannedCell, StudyForecast};
 pub use pace::Pace;
-pub use prepare::{
-    Invalid, PreparedCell, SetClash, first_errors, merge_findings, notes, overrides, prepare,
-};
+pub use prepare::{Invalid, PreparedCell, first_errors, merge_findings, notes, overrides, prepare};
 pub use progress::StudyProgress;
 pub use queue::Queue;
 pub(crate) use report_section::shown_arm;
@@ -86,3 +85,4 @@ pub use report_section::{GridAxes, Plot, ReportSection};
 pub use run_section::{Limit, OnError, Order, RunSection, ShardChoice};
 pub use seeds::Replicate;
 pub use selection::{Only, Shard};
+pub use set_clash::SetClash;

@@ -1,8 +1,6 @@
 //! Scenarios of all cells, read before anything runs.
 
-use thiserror::Error;
-
-use super::{Cell, Study, StudyDirectory};
+use super::{Cell, SetClash, Study, StudyDirectory};
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
 use crate::scenario::{Changes, Override, Scenario, ScenarioError, Written};
@@ -61,9 +59,8 @@ pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, SetCl
         // The value of the key does not matter for the check.
         let changes = Changes::at(key, &Written::from(toml::Value::Boolean(true)));
         let over = |before: &Changes| changes.as_ref().and_then(|changes| changes.clash(before));
-        let refused = |why: String, help: &str| {
-            Err(SetClash { message: format!("--set {text}: {why}"), help: help.to_owned() })
-        };
+        let refused =
+            |why: String, help: &str| Err(SetClash::new(format!("--set {text}: {why}"), help));
         for axis in &study.axes {
             if let Some(key) = axis.arms.iter().find_map(|arm| over(&arm.changes)) {
                 let name = &axis.name;
@@ -87,22 +84,6 @@ pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, SetCl
         }
     }
     Ok(texts.iter().map(Override::new).collect())
-}
-
-/// Change by `--set` of a key that the study itself sets.
-#[derive(Clone, Debug, Error)]
-#[error("{message}\n  help: {help}")]
-pub struct SetClash {
-    message: String,
-    help: String,
-}
-
-impl SetClash {
-    /// Returns the error as one of the study's file.
-    pub fn diagnostic(self) -> Diagnostic {
-        let SetClash { message, help } = self;
-        Diagnostic { message, place: None, label: String::new(), help: Some(help) }
-    }
 }
 
 /// Returns the errors of all cells, each once, as [`merge_findings`] does.
