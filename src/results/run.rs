@@ -177,7 +177,12 @@ impl RunRecord {
 
     /// Returns the values of several metrics; each table that they need is read once.
     pub fn figures(&self, metrics: &[Metric]) -> Vec<Option<f64>> {
-        let tables = Tables { run: self, rounds: OnceCell::new(), clients: OnceCell::new() };
+        let tables = Tables {
+            run: self,
+            rounds: OnceCell::new(),
+            clients: OnceCell::new(),
+            participation: OnceCell::new(),
+        };
         // An empty sum is -0, and so is a negated 0: adding 0 gives +0.
         metrics.iter().map(|metric| Some(self.value(metric, &tables)? + 0.0)).collect()
     }
@@ -193,11 +198,10 @@ impl RunRecord {
             MetricSource::Kind(way, kind) if kind == CONTROL => self.frames(way, "control"),
             MetricSource::Kind(way, kind) => self.frames(way, &format!("kinds/{kind}")),
             MetricSource::Clients(column) => tables.clients()?.sum(column),
-            MetricSource::Wasted => self.wasted(),
-            MetricSource::Participants => self.participants(tables.rounds()?),
+            MetricSource::Wasted => self.wasted(tables),
+            MetricSource::Participants => self.participants(tables),
             MetricSource::Silent => {
-                let rounds = tables.rounds()?;
-                let share = rounds.sum("aggregated")? / self.participants(rounds)?;
+                let share = tables.rounds()?.sum("aggregated")? / self.participants(tables)?;
                 share.is_finite().then_some(1.0 - share)
             }
             MetricSource::EventMean(event, name) => self.mean_over_events(event, name),
@@ -246,32 +250,20 @@ impl RunRecord {
         Some(self.outcomes(way)?.iter().filter_map(of).sum())
     }
 
-    fn wasted(&self) -> Option<f64> {
+    fn wasted(&self, tables: &Tables<'_>) -> Option<f64> {
         let sent = self.frames("up", "bytes")?;
         let delivered = self.number("/bytes/up/delivered/bytes").unwrap_or(0.0);
-        let used = delivered - self.refused_bytes();
+        let used = delivered - tables.participation().and_then(refused_bytes).unwrap_or(0.0);
         (sent > 0.0).then(|| 1.0 - used / sent)
     }
 
-    /// Returns the bytes of uploads that arrived in time and were not used all the same.
-    fn refused_bytes(&self) -> f64 {
-        let sheet = self.sheet(names::PARTICIPATION).ok().flatten();
-        let bytes = |sheet: &Sheet| -> Option<f64> {
-            let (outcome, bytes) = (sheet.column("outcome")?, sheet.numbers("bytes_up")?);
-            let is_refused = |row: &&Vec<String>| matches!(&*row[outcome], "rejected" | "restart");
-            let rows = sheet.rows.iter().zip(bytes).filter(|(row, _)| is_refused(row));
-            Some(rows.filter_map(|(_, bytes)| bytes).sum())
-        };
-        sheet.as_ref().and_then(bytes).unwrap_or(0.0)
-    }
-
     /// Returns the participants of all rounds, without load clients: those never have an update to aggregate.
-    fn participants(&self, rounds: &Sheet) -> Option<f64> {
-        let all = rounds.sum("participants")?;
+    fn participants(&self, tables: &Tables<'_>) -> Option<f64> {
+        let all = tables.rounds()?.sum("participants")?;
         let has_load = self.summary.as_ref().is_some_and(|it| it.get("load_clients").is_some());
         match has_load {
             false => Some(all),
-            true => Some(all - load_participants(&self.sheet(names::PARTICIPATION).ok()??)?),
+            true => Some(all - load_participants(tables.participation()?)?),
         }
     }
 
@@ -307,6 +299,7 @@ struct Tables<'a> {
     run: &'a RunRecord,
     rounds: OnceCell<Option<Sheet>>,
     clients: OnceCell<Option<Sheet>>,
+    participation: OnceCell<Option<Sheet>>,
 }
 
 impl Tables<'_> {
@@ -317,8 +310,23 @@ impl Tables<'_> {
     fn clients(&self) -> Option<&Sheet> {
         self.clients.get_or_init(|| self.run.sheet(names::CLIENTS).ok().flatten()).as_ref()
     }
+
+    fn participation(&self) -> Option<&Sheet> {
+        let read = || self.run.sheet(names::PARTICIPATION).ok().flatten();
+        self.participation.get_or_init(read).as_ref()
+    }
 }
 
+/// Returns the bytes of uploads that arrived in time and were not used all the same.
+fn refused_bytes(participation: &Sheet) -> Option<f64> {
+    let outcome = participation.column("outcome")?;
+    let bytes = participation.numbers("bytes_up")?;
+    let rows = participation.rows.iter().zip(bytes);
+    let refused = rows.filter(|(row, _)| matches!(&*row[outcome], "rejected" | "restart"));
+    Some(refused.filter_map(|(_, bytes)| bytes).sum())
+}
+
+/// Returns the participants of load clients.
 fn load_participants(participation: &Sheet) -> Option<f64> {
     let outcome = participation.column("outcome")?;
     let counts = participation.numbers("participants")?;
