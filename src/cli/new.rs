@@ -73,7 +73,7 @@ pub struct NewArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cohort_size: Option<u32>,
     /// Dirichlet parameter of the partition: 0.1 is very uneven, 100 nearly even [default: 0.5]
-    #[arg(long, value_name = "X", value_parser = positive)]
+    #[arg(long, value_name = "X", value_parser = parsed_beta)]
     pub beta: Option<f64>,
     /// Fewest training samples per client and task; 0 for few images and many clients [default: 1]
     #[arg(long, value_name = "N")]
@@ -89,11 +89,15 @@ pub struct NewArgs {
     pub force: bool,
 }
 
-/// Parses a number above 0, without infinity.
-fn positive(text: &str) -> Result<f64, String> {
+/// Returns true if a Dirichlet distribution may have this parameter.
+fn is_beta(beta: &f64) -> bool {
+    beta.is_finite() && *beta > 0.0
+}
+
+/// Parses the parameter of a Dirichlet distribution.
+fn parsed_beta(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.parse().ok();
-    let number = number.filter(|number| *number > 0.0 && number.is_finite());
-    number.ok_or_else(|| "a number above 0 is needed, such as 0.5".to_owned())
+    number.filter(is_beta).ok_or_else(|| "a number above 0 is needed, such as 0.5".to_owned())
 }
 
 impl NewArgs {

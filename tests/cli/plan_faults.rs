@@ -82,7 +82,7 @@ fn clients_that_fail_before_their_work_is_done_have_no_job() {
     assert!(failed > 9 && skipped > 0, "{failed} failed, {skipped} were skipped");
 }
 
-/// What clients hold is not sent again after a task that changed nothing, and is where something changed.
+/// An asset that clients hold is not sent again after a task that changed nothing, and is after one that changed it.
 #[test]
 fn assets_that_did_not_change_are_not_planned_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -143,7 +143,7 @@ fn gradma_refuses_keys_of_the_side_that_turns_nothing() {
     }
 }
 
-/// Where clients alone turn steps and keep nothing, there is nothing to forget as a task begins.
+/// With steps turned at clients alone, which keep nothing, there is nothing to forget as a task begins.
 #[test]
 fn gradma_refuses_reset_where_nothing_is_remembered() {
     let sgd = "client.optimizer={kind=\"sgd\",lr=0.1}";

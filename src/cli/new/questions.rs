@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::images::Images;
 use super::template::{SampleSource, ScenarioAnswers};
-use super::{check_partition, fitted, look};
+use super::{check_partition, fitted, is_beta, look};
 use crate::cli::failure::CliError;
 use crate::cli::stderr::{print_status, print_styled};
 use crate::fetch::{Name, Settings};
@@ -63,8 +63,7 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
         draft.cohort_size = (cohort_size < clients).then_some(cohort_size);
         let question = "Dirichlet beta: 0.1 is very uneven, 100 nearly even";
         draft.beta = asked(answers, question, draft.beta, |beta: &f64| {
-            let usable = beta.is_finite() && *beta > 0.0;
-            usable.then_some(()).ok_or_else(|| "write a number above 0".to_owned())
+            is_beta(beta).then_some(()).ok_or_else(|| "write a number above 0".to_owned())
         })?;
         match divides(&draft, methods) {
             Ok(()) => return Ok(draft),
