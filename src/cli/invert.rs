@@ -85,8 +85,12 @@ pub fn execute(args: &InvertArgs, methods: &Registry) -> Result<Exit, CliError> 
         return Err(CliError::Usage(format!("--rate is {}, not above 0", args.rate)));
     }
     let out = args.out.clone().unwrap_or_else(|| args.run.join(names::INVERSION));
-    let has_results = has_inversion(&out)
-        .map_err(|error| CliError::Unexpected(format!("{}: {error}", out.display())))?;
+    let has_results = has_inversion(&out).map_err(|error| {
+        let path = out.display();
+        CliError::Usage(format!(
+            "{path} is no folder for results: {error}\n  help: choose another --out"
+        ))
+    })?;
     if has_results && !args.force {
         let text = format!(
             "{} has results already\n  help: name another folder, or replace them with --force",

@@ -60,7 +60,11 @@ impl Disk {
             return Ok(());
         }
         self.step()?;
-        fs::create_dir_all(path)
+        fs::create_dir_all(path).map_err(|error| match error.kind() {
+            // A file of this name; "File exists" would sound as if it were in the way of a file.
+            io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
+            _ => error,
+        })
     }
 
     /// Creates an empty file, replacing any file of this name; a link is replaced, not followed.

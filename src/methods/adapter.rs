@@ -62,7 +62,6 @@ pub fn read(table: &mut TableReader<'_>) -> FedAvg {
     AdapterKeys::read(table).into()
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Bottleneck adapter in every block of a frozen transformer and a cosine head, averaged over clients; \

@@ -254,7 +254,6 @@ impl ServerUpdate<Prototypes> for Ccvr {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server retrains the head after a round on features drawn from \

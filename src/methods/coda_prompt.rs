@@ -357,7 +357,6 @@ impl Recipe for CodaPrompt {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Prefixes are sums of components weighted by the query; each task adds orthogonal components and \

@@ -147,7 +147,6 @@ impl LocalUpdate<ReplayMemory> for Der {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients remember samples with their logits at that time, and train on both these logits \

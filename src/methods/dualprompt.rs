@@ -228,7 +228,6 @@ impl ModelAdaptation for DualPrompt {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "General prefixes for all tasks and one expert per task, chosen by its key at \

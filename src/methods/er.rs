@@ -80,7 +80,6 @@ impl LocalUpdate<ReplayMemory> for Er {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients remember a uniform sample of their data and replay it in every step.",

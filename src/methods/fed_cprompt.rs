@@ -166,7 +166,6 @@ impl LocalUpdate<()> for FedCPrompt {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     let MethodEntry { state, .. } = coda_prompt::entry();
     MethodEntry {

@@ -27,7 +27,6 @@ impl AveragingMethod for FedAvg {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Every client trains the received parameters; the server takes the mean weighted by sample counts. \

@@ -86,7 +86,6 @@ impl ServerUpdate<ServerMoments<1>> for FedAvgM {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server has momentum: a velocity accumulates the mean differences of earlier rounds.",

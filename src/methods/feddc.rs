@@ -182,7 +182,6 @@ impl Objective for FedDcObjective {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients track their drift from the server, penalize it and correct their gradients; the \

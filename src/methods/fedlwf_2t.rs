@@ -333,7 +333,6 @@ impl FedLwf2t {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg with two teachers and without exemplars: the client's own model of an earlier task, and the \

@@ -101,7 +101,6 @@ impl Objective for FedLwfMcObjective {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "LwF with one sigmoid per class: new classes are trained on labels, old ones on the outputs of the \

@@ -196,7 +196,6 @@ impl Objective for FedProtoObjective {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients pull the mean feature of each class to the class's mean over all clients in the \

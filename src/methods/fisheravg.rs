@@ -106,7 +106,6 @@ impl UploadExtras<()> for FisherAvg {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg that weights every parameter of a client by its Fisher information there.",

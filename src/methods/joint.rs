@@ -150,7 +150,6 @@ fn require_one_task(scenario: &Scenario) -> Option<RequirementError> {
     })
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "One site with all data and all classes at once, and one optimizer for the whole run: the upper bound.",

@@ -194,7 +194,6 @@ fn metric_names() -> &'static [String] {
     NAMES.get_or_init(|| (0..LARGEST_POOL).map(|k| format!("chosen_{k:02}")).collect())
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Pool of prompts with keys: the query of an image selects the nearest as tokens of a frozen \

@@ -176,7 +176,6 @@ impl Objective for LwfObjective {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients also distill the outputs of the previous task's model on the new images.",

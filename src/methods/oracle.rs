@@ -98,7 +98,6 @@ impl LocalUpdate<HeldSamples> for Oracle {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "All data of the tasks so far in every task, at one site or at the clients that held \

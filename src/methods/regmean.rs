@@ -184,7 +184,6 @@ impl ServerUpdate<()> for RegMean {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server merges every linear layer by least squares: its outputs fit those of each \

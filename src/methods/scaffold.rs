@@ -9,14 +9,12 @@
 //! server   x <- x + eta_g mean (y - x);  c <- c + (1 / N) sum dc,  N all clients
 //! ```
 //! The correction is a linear term of the loss, so a gradient is clipped with it. The mean of `y` is plain, as in
-//! algorithm 1, or by samples; `c` is a mean over all clients regardless of participation. Rows of the head that are
-//! not trained keep their variates. A weight decay of the optimizer is a part of every client's loss, and of variates
-//! by option II.
-//!
-//! With `variates = "server"` the server keeps all `c_m`, sends `c - c_m`, and finds `c_m+` from what comes back.
+//! algorithm 1, or by samples; `c` is a mean over all clients regardless of participation. Untrained rows keep theirs.
 
+mod correction;
 mod renewal;
 
+use self::correction::{CORRECTION, between, correction};
 pub use self::renewal::Renewal;
 use super::averaging::{
     CONTROL, ControlVariates, LinearPenalty, LocalTrajectory, Objective, Requirement, Variates,
@@ -52,20 +50,6 @@ pub struct Scaffold {
     pub keeping: VectorKeeping,
 }
 
-/// Name of `c - c_m` in downloads, if the server keeps both.
-const CORRECTION: &str = "correction";
-
-/// Returns the correction `c - c_m`.
-fn correction(control: &ParameterSet, own: &VectorStore) -> ParameterSet {
-    control.zipped(&fitted(own.get(CONTROL), control), |c, own| c - own)
-}
-
-/// Returns a client's correction: from its download, or computed from the variates it has.
-fn correction_of(known: &Variates<'_>) -> ParameterSet {
-    let sent = known.sent.get(CORRECTION).cloned();
-    sent.unwrap_or_else(|| correction(&known.control, &known.own))
-}
-
 impl AveragingMethod for Scaffold {
     type State = VectorStore;
     type Memory = VectorStore;
@@ -84,13 +68,11 @@ impl ControlVariates for Scaffold {
     }
 
     fn requirements(&self) -> Vec<Requirement> {
-        let why = "clients keep a variate from their last round, but fresh clients have none";
-        let returning = Requirement::returning_clients(why, None);
-        [Some(returning), self.option.requirement()].into_iter().flatten().collect()
+        self.option.requirements()
     }
 
     fn sent(&self, control: &ParameterSet, own: &VectorStore) -> Vec<ParameterSet> {
-        vec![correction(control, own)]
+        vec![between(control, own)]
     }
 
     /// Returns the objective of a pack: the cross-entropy plus `<y, c - c_m>`.
@@ -99,7 +81,7 @@ impl ControlVariates for Scaffold {
         pack: &[Variates<'_>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let corrections: Vec<ParameterSet> = pack.iter().map(correction_of).collect();
+        let corrections: Vec<ParameterSet> = pack.iter().map(correction).collect();
         Ok(Box::new(LinearPenalty::new(network, &corrections, &network.rows())?))
     }
 
@@ -116,7 +98,7 @@ impl ControlVariates for Scaffold {
         known: &Variates<'_>,
         way: &LocalTrajectory<'_>,
     ) -> (VectorStore, ParameterSet) {
-        let correction = correction_of(known);
+        let correction = correction(known);
         let old = fitted(known.own.get(CONTROL), &correction);
         let new = match &way.gradient {
             Some(gradient) => known.renewed(&old, [gradient], |_| |[slope]: [f64; 1]| slope),
@@ -132,7 +114,6 @@ impl ControlVariates for Scaffold {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients correct every step with control variates of their own and of all clients, so \

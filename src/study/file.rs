@@ -151,6 +151,10 @@ impl Study {
         study.refuse_same_labels(table);
         refuse_unmatched(table, &study.settings, &study.axes, &study.grid());
         study.refuse_cells_without_scenario(table);
+        if study.points().is_empty() && table.given("exclude") {
+            let help = "remove the [[exclude]] of a cell that is to run, or add an [[extra]]";
+            table.reject("exclude", "every cell of the grid is excluded", "all cells", help);
+        }
         study
     }
 

@@ -194,9 +194,10 @@ impl StudyForecast {
             self.cells.iter().filter_map(|cell| cell.total.as_ref()).map(of).sum()
         };
         let passes = self.cells.iter().filter_map(|cell| Some(cell.total.as_ref()?.sample_passes));
+        let runs = self.cells.len();
         text.push_str(&format!(
-            "\n{} runs: {} bytes down, {} up, {} sample passes in {} training jobs\n",
-            self.cells.len(),
+            "\n{runs} {}: {} bytes down, {} up, {} sample passes in {} training jobs\n",
+            if runs == 1 { "run" } else { "runs" },
             grouped(sum(|total| total.down)),
             grouped(sum(|total| total.up)),
             grouped(passes.sum::<f64>().round() as u64),

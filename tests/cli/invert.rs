@@ -56,6 +56,10 @@ fn images_are_found_by_their_features_and_means_by_an_upload() {
     assert_eq!(table.lines().count(), features.len() + 2);
     let last = format!("{},{},", found["samples"], "upload");
     assert!(table.lines().last().unwrap().contains(&last), "{table}");
+    fs::write(folder.join("taken"), "").unwrap();
+    let refused = invert(folder, &["-o", "taken"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("taken is no folder for results"), "{}", refused.err);
     let sheet = image::open(folder.join("run/inversion/inversion.png")).unwrap();
     let columns = features.len() as u32;
     assert_eq!((sheet.width(), sheet.height()), (columns * 100 + 4, 3 * 100 + 4));

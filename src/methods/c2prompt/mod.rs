@@ -303,7 +303,6 @@ impl Recipe for C2PromptConfig {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Powder with class-aware interaction: tokens per class move a client's features to the Gaussian of all \

@@ -308,7 +308,6 @@ impl ServerUpdate<()> for Cfed {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg in which some clients learn the task and others distill the old model on unlabeled auxiliary \

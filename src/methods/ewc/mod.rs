@@ -288,7 +288,6 @@ impl Ewc {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients are penalized for moving away from the previous task's model, weighted per \

@@ -134,7 +134,6 @@ impl AveragingMethod for FedAvgPrompt {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "HePCo's client with plain averaging: a pool of prompts per block, all of them used, weighted by \

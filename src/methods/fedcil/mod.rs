@@ -290,7 +290,6 @@ impl ServerUpdate<FedCilMemory> for FedCil {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Clients train a GAN whose discriminator classifies, and replay classes of earlier tasks from their last \

@@ -292,7 +292,6 @@ impl LocalUpdate<HeldSamples> for FedHaf {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "A small module adjusts the features of a frozen extractor, and a head with batch norm classifies \

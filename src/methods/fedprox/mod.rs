@@ -2,16 +2,11 @@
 //!
 //! ```text
 //! client   theta <- down;  minimize  CE + mu/2 |theta - down|^2
-//! server   as FedAvg
 //! ```
-//! Nothing in it prevents forgetting. The term covers all trained parameters, without running statistics. At the first
-//! step of a round it is zero, so a round of one step is FedAvg's. With SGD it is stable for `lr mu < 2`; Adam
-//! divides it by the same moments as the rest of the gradient.
 
 mod objective;
 
 pub use self::objective::Prox;
-
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, Parts};
@@ -40,7 +35,6 @@ impl AveragingMethod for FedProx {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients have a proximal term that keeps them near the received weights.",

@@ -241,7 +241,6 @@ impl Recipe for FedWeit {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Every weight is a shared base, masked for the task, and sparse adaptive parts; a client adds the \

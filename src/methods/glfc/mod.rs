@@ -329,7 +329,6 @@ const STATE: &str = "client: exemplars, what it has learned and its last entropy
                      parameters and those of the task before, which with `old_model = \"received\"` the \
                      client keeps";
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients keep exemplars, balance the gradients of old and new samples, and distill the \

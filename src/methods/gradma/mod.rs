@@ -322,7 +322,6 @@ impl ServerUpdate<UpdateMemory> for GradMa {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients and server project their steps so that they do not oppose remembered gradients \

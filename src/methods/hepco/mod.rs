@@ -111,7 +111,6 @@ impl ServerUpdate<HepcoMemory> for Hepco {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg-Prompt whose server repairs the mean without data: generators produce pseudo-queries of new \

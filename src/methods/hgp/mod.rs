@@ -150,7 +150,6 @@ impl ServerUpdate<Prototypes> for Hgp {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "One prefix prompt and a linear head on a frozen backbone, averaged over clients; \

@@ -361,7 +361,6 @@ impl Answer<Means> for Icarl {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients keep exemplars chosen by herding and distill the previous network; the nearest \

@@ -326,7 +326,6 @@ impl ServerUpdate<LanderMemory> for Lander {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg that anchors features at embeddings of class names; as a task ends its server generates images \

@@ -222,7 +222,6 @@ impl Answer<Tasks> for Lorm {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "LoRA at every linear layer, with one factor per round, so that the server merges clients and tasks in \

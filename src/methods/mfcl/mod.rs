@@ -219,7 +219,6 @@ impl ServerUpdate<MfclMemory> for Mfcl {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server trains a generator of images for the global model as a task ends, without data; \

@@ -339,7 +339,6 @@ impl UploadExtras<()> for Pilora {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "LoRA pair per task in the first block, orthogonal to earlier pairs, and learned prototypes that the \

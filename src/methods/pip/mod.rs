@@ -143,7 +143,6 @@ fn require_whole_messages(scenario: &Scenario) -> Option<RequirementError> {
     })
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "DualPrompt whose head also learns from prototypes of all classes of the task, which \

@@ -314,7 +314,6 @@ impl Recipe for PowderConfig {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Every client task has its own components, which become tokens in some blocks, and head rows. Client \

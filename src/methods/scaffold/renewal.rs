@@ -15,7 +15,7 @@ pub enum Renewal {
     Gradient,
     /// Mean of the gradients of its steps.
     ///
-    /// It needs no further pass, but plain SGD.
+    /// It needs no further pass, but plain SGD. A weight decay of the optimizer is a part of these variates.
     #[value(name = "II")]
     Way,
 }
@@ -30,10 +30,13 @@ impl Renewal {
         }
     }
 
-    /// Returns the requirement of plain SGD for option II, which reads gradients from a change.
-    pub(super) fn requirement(self) -> Option<Requirement> {
+    /// Returns the requirements on a scenario: clients that return, and plain SGD where gradients are read from a
+    /// change.
+    pub(super) fn requirements(self) -> Vec<Requirement> {
+        let why = "clients keep a variate from their last round, but fresh clients have none";
         let what = "option II of SCAFFOLD reads gradients";
         let plain = || Requirement::plain_sgd(what, Some("`method.option = \"I\"`"), None);
-        (self == Renewal::Way).then(plain)
+        let of_option = (self == Renewal::Way).then(plain);
+        [Requirement::returning_clients(why, None)].into_iter().chain(of_option).collect()
     }
 }

@@ -193,7 +193,6 @@ impl ServerUpdate<TargetMemory> for TargetMethod {
     }
 }
 
-/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server generates images for the global model as a task ends, without data; clients of the \

@@ -67,6 +67,18 @@ fn cells_come_in_the_order_of_axes_without_those_excluded() {
 }
 
 #[test]
+fn a_study_has_a_cell() {
+    let out = "\n[[exclude]]\nmethod = \"hgp\"\n[[exclude]]\nmethod = \"fedavg\"\n";
+    let all = format!("{STUDY}{out}");
+    study(&all).unwrap();
+    let (before, rest) = all.split_once("[[extra]]").unwrap();
+    let without_extra = format!("{before}{}", &rest[rest.find("[compare]").unwrap()..]);
+    let error = study(&without_extra).unwrap_err();
+    assert!(error.contains("every cell of the grid is excluded"), "{error}");
+    assert!(error.contains("a.study.toml:14:"), "{error}");
+}
+
+#[test]
 fn a_cell_is_its_base_with_its_changes_and_seeds() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("base.toml"), BASE).unwrap();
