@@ -11,7 +11,7 @@
 //! cargo build --release --example own_method
 //! alias own=target/release/examples/own_method
 //! own methods show damped-fedavg
-//! own new own.toml --method damped-fedavg
+//! own new own.toml --method damped-fedavg --study damped-fedavg,fedavg
 //! own run own.toml --set method.rate=0.8 -o runs/own
 //! own replay runs/own --verify
 //! own study own.study.toml && own report studies/own

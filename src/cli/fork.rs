@@ -26,7 +26,8 @@ The new run takes over the states of the server and of clients, and the journal.
 complete: journal and tables begin with the first round. It can be resumed, replayed and, from the
 fork on, verified like any other run. Its manifest names the recorded run.
 
-[data], [tasks], [partition], [backbone], the method and the number of clients cannot change. Any
+[data], [tasks], [partition], [backbone], the method and the number of clients cannot change, nor
+can wire.form, participation.population, preset and the seeds of partition and class order. Any
 other key can, if the tensors of the model and of client states keep their shapes. A fork at the end
 of a task is impossible while late updates that count are still in transit.")]
 pub struct ForkArgs {

@@ -15,7 +15,7 @@ const CELLS: &[Column] = &[
     int("seed_run", "", "seed of the run"),
     int("seed_partition", "", "seed of the partition"),
     int("seed_class_order", "", "seed of the class order"),
-    text("status", "waiting, running, done, failed, interrupted, foreign"),
+    text("status", "waiting, running, unfinished, done, failed, other scenario"),
     text("method_name", "method of the run"),
     float(
         "<metric>",

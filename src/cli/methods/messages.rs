@@ -83,7 +83,10 @@ fn exchange(down: &MessageSpec, up: &MessageSpec) -> String {
     for asset in &down.assets {
         let tensors = asset.body.sections.iter().flat_map(|s| &s.tensors);
         let values: u64 = tensors.map(|tensor| tensor.elements()).sum();
-        text.push_str(&format!("            asset `{}`, {values} values, once\n", asset.name));
+        text.push_str(&format!(
+            "            asset `{}`, {values} values, kept as `wire.asset_cache` says\n",
+            asset.name
+        ));
     }
     if down.is_upper_bound {
         text.push_str("            upper bound: the size depends on the server's state\n");
