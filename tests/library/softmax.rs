@@ -174,6 +174,12 @@ impl<S: Remember> Method for Softmax<S> {
         }
         outcomes
     }
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        Some(self)
+    }
+}
+
+impl<S: Remember> MethodInspection for Softmax<S> {
     fn local_model(
         &self,
         _: &ExchangeFacts<'_>,
