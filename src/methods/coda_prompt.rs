@@ -32,7 +32,7 @@ use super::averaging::{
     ServerState,
 };
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::powder::{Powder, PowderConfig};
 use super::prompted::{self, PoolForm, Prompted};
 use super::recipe::Recipe;
@@ -245,7 +245,7 @@ impl ModelAdaptation for CodaPrompt {
     }
 
     /// Requires a component per task, and no more components than can be orthogonal in their vector space.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let (key, pool) = ("method.pool", self.sizes.pool);
         let each = Requirement::new(move |scenario| {
             let tasks = scenario.tasks.count();
@@ -263,7 +263,7 @@ impl ModelAdaptation for CodaPrompt {
                 RequirementError::new(key, message, "too many", help)
             })
         });
-        vec![prompted::blocks(), each, orthogonal]
+        Demands::requiring([prompted::blocks(), each, orthogonal])
     }
 
     fn rows(&self, query: &RowQuery<'_>) -> RowSelection {

@@ -24,7 +24,7 @@ use super::averaging::{
     LatestTask, Parameters, Requirement, RowPurpose, RowSelection, ServerState,
 };
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use crate::data::{Loader, TaskView};
 use crate::learning::Prompting;
@@ -135,7 +135,7 @@ impl ModelAdaptation for DualPrompt {
     }
 
     /// Requires blocks for experts, behind those of the general prefixes.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let taken = self.g_blocks as usize;
         let behind = Requirement::new(move |scenario| {
             let depth = backbone_config(scenario).vit().map_or(0, |vit| vit.depth);
@@ -146,7 +146,7 @@ impl ModelAdaptation for DualPrompt {
                 RequirementError::new("method.g_blocks", message, label, help)
             })
         });
-        vec![prompted::blocks(), behind]
+        Demands::requiring([prompted::blocks(), behind])
     }
 
     /// Selects one expert for lean messages, and only the task's head rows for lean downloads.

@@ -30,15 +30,15 @@ use super::class_statistics::{
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, Parts, ServerUpdate, TaskStart,
+    AveragingMethod, ClientContext, Demands, DownloadExtras, LocalUpdate, Parts, ServerUpdate,
+    TaskStart,
 };
 use super::trainable::TrainableKeys;
 use crate::learning::losses::{ClassPrototypes, ProtoDistance};
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
 use crate::policy::{
-    Capability, ExchangeFacts, Metrics, ModelFacts, PolicyError, Restriction, RoundContext,
-    TensorSpec,
+    Capability, ExchangeFacts, Metrics, ModelFacts, PolicyError, RoundContext, TensorSpec,
 };
 use crate::scenario::reader::Keys;
 use crate::wire::Section;
@@ -146,13 +146,13 @@ impl LocalUpdate<()> for FedProto {
         Ok(Box::new(FedProtoObjective { weight: self.weight, distance: self.distance, known }))
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         match self.pulls() {
-            true => Restriction::against(
+            true => Demands::restricting(
                 &[Capability::MixedTasks],
                 "its prototypes are of one task's classes",
             ),
-            false => Vec::new(),
+            false => Demands::default(),
         }
     }
 }

@@ -20,7 +20,7 @@ use clap::ValueEnum;
 
 use super::averaging::{LatestTask, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use crate::data::{Loader, TaskView};
 use crate::learning::Prompting;
@@ -130,7 +130,7 @@ impl ModelAdaptation for L2p {
     }
 
     /// Requires blocks for prompts, and a pool with at least `top` prompts.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let (top, pool) = (self.top, self.pool);
         let selection = Requirement::new(move |_| {
             (top > pool).then(|| {
@@ -139,7 +139,7 @@ impl ModelAdaptation for L2p {
                 RequirementError::new("method.top", message, "more than there are", help)
             })
         });
-        vec![prompted::blocks(), selection]
+        Demands::requiring([prompted::blocks(), selection])
     }
 
     /// Leaves keys out of uploads if no term pulls them, since they do not change.

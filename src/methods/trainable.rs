@@ -15,7 +15,7 @@ use super::averaging::{
     AveragingConfig, ClientWeighting, OldLogits, Parameters, Requirement, RowSelection, ServerState,
 };
 use super::low_rank::{ALL_BLOCKS, LowRank};
-use super::parts::{ModelAdaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::{Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
@@ -197,9 +197,9 @@ impl ModelAdaptation for Trainable {
     }
 
     /// Requires blocks for prompts, pairs and adapters, and a trainable backbone for full training.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let instead = "`method.train = \"head\"`";
-        match self.train {
+        let requirements = match self.train {
             Train::Prompt => vec![Requirement::blocks("a prefix prompt", instead)],
             Train::Lora => vec![Requirement::blocks("a LoRA", instead)],
             Train::Adapter => {
@@ -208,17 +208,15 @@ impl ModelAdaptation for Trainable {
             }
             Train::All => vec![Requirement::trainable_backbone(instead)],
             Train::Head | Train::Module => Vec::new(),
-        }
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        match (self.train, self.batch_norm) {
+        };
+        let restrictions = match (self.train, self.batch_norm) {
             (Train::Module, BatchNormMode::Running) => Restriction::against(
                 &[Capability::MixedTasks],
                 "the moments of a module settle in the first task",
             ),
             _ => Vec::new(),
-        }
+        };
+        Demands { requirements, restrictions }
     }
 
     fn rows(&self, query: &RowQuery<'_>) -> RowSelection {

@@ -20,7 +20,7 @@ pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 use super::HeadForm;
 use super::averaging::{AveragingConfig, ClientWeighting, Parameters, Requirement, ServerState};
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ModelAdaptation, Parts, TrainingSettings};
+use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
@@ -90,9 +90,9 @@ impl ModelAdaptation for FedAvgPrompt {
     }
 
     /// Requires blocks for the pools.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let instead = "use `method.name = \"fedavg\"`";
-        vec![Requirement::blocks("a pool of prompts", instead)]
+        Demands::requiring([Requirement::blocks("a pool of prompts", instead)])
     }
 
     /// Counts the prefix of each block, the sum of all prompts of its pool, and their weights by keys.

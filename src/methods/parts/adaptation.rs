@@ -3,16 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Demands;
 use super::sample_cost::{of_parameters, of_prefix};
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView};
-use crate::methods::averaging::{Parameters, Requirement, RowPurpose, RowSelection};
+use crate::methods::averaging::{Parameters, RowPurpose, RowSelection};
 use crate::methods::head_form::HeadForm;
 use crate::model::{BatchNormMode, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Metrics, ModelFacts, Participant, PolicyError, Predictor, Restriction, RunContext, SampleCost,
-    WireForm, kind_of,
+    Metrics, ModelFacts, Participant, PolicyError, Predictor, RunContext, SampleCost, WireForm,
+    kind_of,
 };
 use crate::wire::Kind;
 
@@ -133,14 +134,9 @@ pub trait ModelAdaptation {
         Ok(Arc::new(Classifier::frozen_with(&ctx.backbone, theta, prompting)?))
     }
 
-    /// Returns the requirements of these parameters on a scenario.
-    fn requirements(&self) -> Vec<Requirement> {
-        Vec::new()
-    }
-
-    /// Returns the capabilities of the engine that these parameters do not support.
-    fn restrictions(&self) -> Vec<Restriction> {
-        Vec::new()
+    /// Returns the demands of these parameters on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }
 

@@ -9,13 +9,12 @@
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                (averaging, transform)
 //!          its own step after the mean                                             (server update)
 //! ```
-//! Requirements, restrictions and costs belong to the part that causes them. The declaration of the parameters
+//! Demands on scenario and engine ([`Demands`]) and costs belong to the part that causes them. The declaration of the parameters
 //! determines the rows that travel, the uploads that may be late, and the sums that secure aggregation may hide.
 
 mod adaptation;
 mod answer;
 mod client_context;
-mod costs;
 mod demands;
 mod download_extras;
 mod exchange;
@@ -27,6 +26,7 @@ mod roles;
 pub(in crate::methods) mod sample_cost;
 mod server_update;
 mod shared_model;
+mod totals;
 mod transform_upload;
 mod upload_extras;
 mod workload;
@@ -34,6 +34,7 @@ mod workload;
 pub use adaptation::{ModelAdaptation, RowQuery, TrainingSettings};
 pub use answer::Answer;
 pub use client_context::ClientContext;
+pub use demands::Demands;
 pub use download_extras::{DownloadExtras, PlainDownload};
 pub use final_exchange::FinalExchange;
 pub use local_training::LocalTraining;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::ClientContext;
+use super::{ClientContext, Demands};
 use crate::methods::averaging::{LocalTrainingResult, PackClient, SAMPLES, sample_count};
 use crate::model::ParameterSet;
 use crate::policy::{
-    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, Predictor, Restriction,
-    TensorSpec, UploadSize,
+    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, Predictor, TensorSpec,
+    UploadSize,
 };
 use crate::wire::Section;
 
@@ -126,9 +126,9 @@ pub trait UploadExtras<S> {
         0.0
     }
 
-    /// Returns the capabilities of the engine that the tensors do not support.
-    fn restrictions(&self) -> Vec<Restriction> {
-        Vec::new()
+    /// Returns the demands of the tensors on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }
 

@@ -40,8 +40,8 @@ use super::class_statistics::{ClassMean, described, fields};
 use super::entry::MethodEntry;
 use super::low_rank::LowRank;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, ModelAdaptation, Parts, RowQuery,
-    UploadExtras,
+    AveragingMethod, ClientContext, Demands, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
+    RowQuery, UploadExtras,
 };
 use crate::data::TaskView;
 use crate::learning::Classifier;
@@ -258,9 +258,9 @@ impl ModelAdaptation for Pilora {
         Ok(Arc::new(Classifier::frozen(&ctx.backbone, &self.answering(theta, task))?))
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
-        vec![Requirement::blocks("a LoRA", instead)]
+        Demands::requiring([Requirement::blocks("a LoRA", instead)])
     }
 }
 

@@ -36,7 +36,7 @@ pub use self::prototypes::{Gaussian, Merge, PipPrototypes, Weighing};
 use super::averaging::{CrossEntropy, Objective, PackClient, Requirement};
 use super::dualprompt::DualPrompt;
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
+use super::parts::{AveragingMethod, ClientContext, Demands, LocalUpdate, Parts, Workload};
 use super::prompted;
 use crate::learning::Classifier;
 use crate::policy::PolicyError;
@@ -125,12 +125,12 @@ impl LocalUpdate<()> for Pip {
         prompted::work(load, 0.0)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let whole = || {
             Requirement::new(require_whole_messages)
                 .summarized("whole messages: wire.form = \"full\"")
         };
-        (self.features == Features::Matched).then(whole).into_iter().collect()
+        Demands::requiring((self.features == Features::Matched).then(whole))
     }
 }
 
