@@ -205,7 +205,12 @@ impl AveragingMethod for Ccvr {
     type Memory = Prototypes;
 
     fn parts(&self) -> Parts<'_, (), Prototypes> {
-        Parts { upload: self, server: self, ..self.fedavg.base() }
+        Parts {
+            upload: self,
+            class_means: self.as_class_means(),
+            server: self,
+            ..self.fedavg.base()
+        }
     }
 }
 

@@ -39,11 +39,13 @@ use super::recipe::Recipe;
 use crate::data::TaskView;
 use crate::learning::Prompting;
 use crate::learning::prompting::{ComponentPart, Components};
-use crate::methods::parts::sample_cost::of_prefix;
+use crate::methods::parts::sample_cost::{of_parameters, of_prefix};
 use crate::model::{Parameter, ParameterSet, backbone_config, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, Method, ModelFacts, PolicyError, RunContext, WireForm};
+use crate::policy::{
+    ClientState, Method, ModelFacts, PolicyError, RunContext, SampleCost, WireForm,
+};
 use crate::scenario::RequirementError;
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
@@ -277,10 +279,11 @@ impl ModelAdaptation for CodaPrompt {
     }
 
     /// Counts the prefix of each block, the sum of the components so far, and the weight of each.
-    fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
+    fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
         let (used, rows) = (self.own_rows(model, task).end, self.sizes.prompt_len as usize);
         let sum = used * (rows + 2) * model.backbone.dim();
-        self.blocks(model).len() as f64 * (of_prefix(model, rows) + sum as f64)
+        let prompts = self.blocks(model).len() as f64 * (of_prefix(model, rows) + sum as f64);
+        of_parameters(model, &self.parameters(model), prompts, true)
     }
 
     fn prompting(

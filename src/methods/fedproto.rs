@@ -90,7 +90,14 @@ impl AveragingMethod for FedProto {
     type Memory = MeanPrototypes;
 
     fn parts(&self) -> Parts<'_, (), MeanPrototypes> {
-        Parts { local: self, upload: self, download: self, server: self, ..self.fedavg.base() }
+        Parts {
+            local: self,
+            upload: self,
+            class_means: self.as_class_means(),
+            download: self,
+            server: self,
+            ..self.fedavg.base()
+        }
     }
 }
 

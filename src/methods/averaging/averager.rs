@@ -52,8 +52,7 @@ impl<C: AveragingMethod> Averager<C> {
     /// Returns true if uploads contain class means or the rows of a classifier.
     fn discloses(&self) -> bool {
         let is_head = |name: &str| [LinearHead::WEIGHT, PrototypeHead::PROTOTYPES].contains(&name);
-        self.parts().upload.has_class_means()
-            || self.parameters.iter().any(|one| is_head(&one.name))
+        self.parts().class_means.is_some() || self.parameters.iter().any(|one| is_head(&one.name))
     }
 
     /// Returns the assets that the downloads of an exchange name: the previous model, then those of the method.

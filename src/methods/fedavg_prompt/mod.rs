@@ -24,10 +24,10 @@ use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, TrainingSet
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
-use crate::methods::parts::sample_cost::of_prefix;
+use crate::methods::parts::sample_cost::{of_parameters, of_prefix};
 use crate::model::{HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, ModelFacts, PolicyError, RunContext};
+use crate::policy::{ClientState, ModelFacts, PolicyError, RunContext, SampleCost};
 use crate::scenario::reader::Keys;
 
 /// Keys of the `[method]` table of FedAvg-Prompt.
@@ -96,9 +96,11 @@ impl ModelAdaptation for FedAvgPrompt {
     }
 
     /// Counts the prefix of each block, the sum of all prompts of its pool, and their weights by keys.
-    fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
+    fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
         let PoolShape { blocks, pool, length, dim } = self.pools(model);
-        blocks as f64 * (of_prefix(model, length) + (pool * (length + 1) * dim) as f64)
+        let prompts =
+            blocks as f64 * (of_prefix(model, length) + (pool * (length + 1) * dim) as f64);
+        of_parameters(model, &self.parameters(model), prompts, true)
     }
 
     fn prompting(

@@ -110,10 +110,6 @@ impl ModelAdaptation for FedCil {
         Ok(self.config(model).initial_parameters(init))
     }
 
-    fn prompt_multiplications(&self, _model: &ModelFacts, _task: usize) -> f64 {
-        0.0
-    }
-
     /// Returns the cost of a pass, the unit of work, and of a prediction by the discriminator.
     fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
         let inference = self.config(model).discriminator_multiplications();

@@ -43,7 +43,13 @@ impl AveragingMethod for Hgp {
     fn parts(&self) -> Parts<'_, (), Prototypes> {
         let averaging =
             AveragingConfig { weights: ClientWeighting::BySamples, head: self.head_form };
-        Parts { local: self, upload: self, server: self, ..Parts::fedavg(self, averaging) }
+        Parts {
+            local: self,
+            upload: self,
+            class_means: self.as_class_means(),
+            server: self,
+            ..Parts::fedavg(self, averaging)
+        }
     }
 }
 

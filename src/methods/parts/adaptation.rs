@@ -60,21 +60,15 @@ pub trait ModelAdaptation {
         None
     }
 
-    /// Returns the multiplications that prompts add to a sample's forward pass, without its query.
-    ///
-    /// By default prompts are prefixes, with a matrix for each block.
-    fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
-        let _ = task;
-        let parameters = self.parameters(model);
-        let prompts = parameters.iter().filter(|one| kind_of(&one.name) == Kind::Prompt);
-        prompts.map(|one| of_prefix(model, one.shape[0])).sum()
-    }
-
     /// Returns the multiplications of a sample in a task, for counts of floating-point operations.
+    ///
+    /// By default prompts are prefixes, with a matrix for each block; see [`of_parameters`] for others.
     fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
+        let parameters = self.parameters(model);
         let asks_queries = self.prompting(model, task, false).is_some();
-        let prompts = self.prompt_multiplications(model, task);
-        of_parameters(model, &self.parameters(model), prompts, asks_queries)
+        let prompts = parameters.iter().filter(|one| kind_of(&one.name) == Kind::Prompt);
+        let prompts = prompts.map(|one| of_prefix(model, one.shape[0])).sum();
+        of_parameters(model, &parameters, prompts, asks_queries)
     }
 
     /// Returns settings of the training of a task.

@@ -14,6 +14,7 @@
 
 mod adaptation;
 mod answer;
+mod class_means;
 mod client_context;
 mod demands;
 mod download_extras;
@@ -23,7 +24,7 @@ mod local_training;
 mod local_update;
 mod previous_model;
 mod roles;
-pub(in crate::methods) mod sample_cost;
+pub mod sample_cost;
 mod server_update;
 mod shared_model;
 mod totals;
@@ -33,6 +34,7 @@ mod workload;
 
 pub use adaptation::{ModelAdaptation, RowQuery, TrainingSettings};
 pub use answer::Answer;
+pub use class_means::ClassMeans;
 pub use client_context::ClientContext;
 pub use demands::Demands;
 pub use download_extras::{DownloadExtras, PlainDownload};
@@ -75,6 +77,8 @@ pub struct Parts<'m, S, M> {
     pub local: &'m dyn LocalUpdate<S>,
     /// Tensors of an upload in addition to parameters.
     pub upload: &'m dyn UploadExtras<S>,
+    /// Mean features of classes in an upload; `None` if it has none.
+    pub class_means: Option<&'m dyn ClassMeans>,
     /// Tensors, fields and assets of a download in addition to parameters.
     pub download: &'m dyn DownloadExtras<M>,
     /// Model of the end of the previous task, if clients get it.
@@ -117,6 +121,7 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
             trains: TrainedRows::Usual,
             local: &PlainTraining,
             upload: &SampleCount,
+            class_means: None,
             download: &PlainDownload,
             previous_model: None,
             server: &PlainMean,

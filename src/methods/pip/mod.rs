@@ -94,7 +94,13 @@ impl AveragingMethod for Pip {
     fn parts(&self) -> Parts<'_, (), PipPrototypes> {
         let dualprompt = Parts { server: self, ..self.base.base() };
         match self.injects() {
-            true => Parts { local: self, upload: self, download: self, ..dualprompt },
+            true => Parts {
+                local: self,
+                upload: self,
+                class_means: Some(self),
+                download: self,
+                ..dualprompt
+            },
             false => dualprompt,
         }
     }
