@@ -26,7 +26,7 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Capability, ClientState, ModelFacts, PolicyError, Restriction, RunContext, kind_of,
 };
-use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 use crate::wire::Kind;
 
 /// Parameters that are trained.
@@ -52,7 +52,8 @@ pub enum Train {
 ///
 /// These are keys in the `[method]` tables of FedAvg and of the methods built on it.
 #[derive(Clone, Debug, PartialEq, Keys)]
-#[keys(given(keys: TrainableKeys), function = read_keys, check = prompt_has_halves(table, section.prompt_len))]
+#[keys(given(keys: TrainableKeys), default_given(TrainableKeys::FEDAVG), function = read_keys)]
+#[keys(check = prompt_has_halves(table, section.prompt_len))]
 pub struct Trainable {
     /// Weight of a client in the mean.
     #[key(read = keys.client_weighting.read(table, "client_weighting", doc))]
@@ -109,12 +110,6 @@ fn read_lora(table: &mut TableReader<'_>) -> LowRank {
     let usual = LowRank { rank: 4, at: vec![LoraPlace::Q, LoraPlace::V], blocks: ALL_BLOCKS };
     let names = ["lora_rank", "lora_at", "lora_blocks"];
     LowRank::read(table, names, usual, "Hu et al. 2022: queries and values")
-}
-
-impl Default for Trainable {
-    fn default() -> Self {
-        defaults(Trainable::read)
-    }
 }
 
 impl Trainable {
