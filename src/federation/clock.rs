@@ -60,11 +60,12 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::federation::testing::mobile_compute;
 
     #[test]
     fn a_server_takes_its_passes_at_its_own_slowness() {
         assert_eq!(Clock::new(ComputeRules::IDEAL, 1).server(1e6), VirtualTime::ZERO);
-        let rules = ComputeRules { server_slowness: 0.25, ..ComputeRules::MOBILE };
+        let rules = ComputeRules { server_slowness: 0.25, ..mobile_compute() };
         assert_eq!(Clock::new(rules, 1).server(10.0), VirtualTime::from_seconds(0.034));
     }
 
@@ -72,7 +73,7 @@ mod tests {
     fn ideal_work_is_free_and_mobile_work_scales_with_passes() {
         let ideal = Clock::new(ComputeRules::IDEAL, 1);
         assert_eq!(ideal.work(ClientId(3), Round(2), 0, 1e6), VirtualTime::ZERO);
-        let mobile = Clock::new(ComputeRules::MOBILE, 1);
+        let mobile = Clock::new(mobile_compute(), 1);
         let once = mobile.work(ClientId(3), Round(2), 0, 100.0).0;
         let twice = mobile.work(ClientId(3), Round(2), 0, 200.0).0;
         assert!(twice.abs_diff(2 * once) <= 2, "{once} {twice}");
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn slowness_has_the_median_and_spread_of_its_law() {
-        let clock = Clock::new(ComputeRules::MOBILE, 9);
+        let clock = Clock::new(mobile_compute(), 9);
         let mut logs: Vec<f64> =
             (0..4001).map(|c| libm::log(clock.slowness(ClientId(c)))).collect();
         let mean_square = logs.iter().map(|l| l * l).sum::<f64>() / 4001.0;

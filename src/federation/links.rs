@@ -190,6 +190,7 @@ fn key(seed: u64, domain: Domain, transfer: Transfer) -> StreamKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::federation::testing::mobile_links;
 
     fn transfer(client: u32, direction: Direction) -> Transfer {
         Transfer { client: ClientId(client), round: Round(1), unit: 0, frame: 0, direction }
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn mobile_links_follow_their_table() {
-        let links = Links::new(LinkRules::MOBILE, FaultRules::default(), 1);
+        let links = Links::new(mobile_links(), FaultRules::default(), 1);
         let all: Vec<Link> = (0..4001).map(|c| links.link(ClientId(c))).collect();
         let logs = |f: fn(&Link) -> f64, median: f64| -> Vec<f64> {
             all.iter().map(|link| libm::log(f(link) / median)).collect()
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn losses_have_their_rate_and_send_a_part() {
         let faults = FaultRules { lose_up: 0.25, ..FaultRules::default() };
-        let links = Links::new(LinkRules::MOBILE, faults, 1);
+        let links = Links::new(mobile_links(), faults, 1);
         let fates: Vec<Fate> =
             (0..2000).map(|c| links.send(transfer(c, Direction::Up), 1000)).collect();
         let lost: Vec<&Fate> = fates.iter().filter(|f| !f.arrives).collect();

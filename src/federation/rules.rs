@@ -15,13 +15,13 @@ use super::faults::FaultRules;
 use super::privacy::PrivacyRules;
 use super::robust::AggregationRule;
 use super::snapshot::Cadence;
-use crate::numerics::scalar_distribution::{DistributionKind, ScalarDistribution};
+use crate::numerics::scalar_distribution::ScalarDistribution;
 use crate::policy::{CohortRule, Phase, RoundContext};
-use crate::scenario::Together;
 pub use crate::scenario::{
     AssetCache, CohortSize, Compared, Curve, DrawInterval, DummyClientSplit, DummyClientsSection,
     OnBadUpdate, ParticipationSection, Population, TaskIdentity,
 };
+use crate::scenario::{LinksSection, TimeSection, Together};
 
 /// Duration of local work on the simulated clock. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,18 +47,22 @@ impl ComputeRules {
         jitter: ScalarDistribution::constant(1.0),
         server_slowness: 1.0,
     };
-    /// Phones: FedScale's log-normal alternative, 13.6 ms per sample at the median; and a server of 0.36 ms.
-    pub const MOBILE: ComputeRules = ComputeRules {
-        setup_ms: ScalarDistribution::constant(0.0),
-        sample_ms: 13.6,
-        slowness: ScalarDistribution::log_normal(1.0, 0.6),
-        jitter: ScalarDistribution::log_normal(1.0, 0.1),
-        server_slowness: 0.026,
-    };
 
     /// Returns true if no work ever takes time.
     pub fn is_ideal(&self) -> bool {
         self.sample_ms == 0.0 && self.setup_ms.is_always(0.0)
+    }
+}
+
+impl From<&TimeSection> for ComputeRules {
+    fn from(time: &TimeSection) -> ComputeRules {
+        ComputeRules {
+            setup_ms: time.setup_ms.distribution(),
+            sample_ms: time.ms_per_sample,
+            slowness: time.slowness.distribution(),
+            jitter: time.jitter.distribution(),
+            server_slowness: time.server_slowness,
+        }
     }
 }
 
@@ -92,22 +96,6 @@ impl LinkRules {
         server_down: f64::INFINITY,
         server_up: f64::INFINITY,
     };
-    /// Phones: fitted to FLASH's network table; round trips after turmoil's shape.
-    pub const MOBILE: LinkRules = LinkRules {
-        down: ScalarDistribution::log_normal(4.3e6, 0.5),
-        up: ScalarDistribution::log_normal(3.3e6, 0.7),
-        correlation: 0.45,
-        round_trip_ms: ScalarDistribution {
-            shape: DistributionKind::Exponential { mean: 50.0 },
-            scale: 1.0,
-            offset: 20.0,
-            min: 0.0,
-            max: 400.0,
-        },
-        jitter: ScalarDistribution::log_normal(1.0, 0.35),
-        server_down: f64::INFINITY,
-        server_up: f64::INFINITY,
-    };
 
     /// Returns true if no frame ever takes time.
     pub fn is_ideal(&self) -> bool {
@@ -120,6 +108,23 @@ impl LinkRules {
     /// Returns true if the server's own line is a limit.
     pub fn is_shared(&self) -> bool {
         self.server_down.is_finite() || self.server_up.is_finite()
+    }
+}
+
+/// Bytes in a megabyte, as bandwidths of scenarios count.
+const MEGA: f64 = 1e6;
+
+impl From<&LinksSection> for LinkRules {
+    fn from(links: &LinksSection) -> LinkRules {
+        LinkRules {
+            down: links.down_mb_per_s.distribution().times(MEGA),
+            up: links.up_mb_per_s.distribution().times(MEGA),
+            correlation: links.correlation,
+            round_trip_ms: links.rtt_ms.distribution(),
+            jitter: links.jitter.distribution(),
+            server_down: links.server_down_mb_per_s * MEGA,
+            server_up: links.server_up_mb_per_s * MEGA,
+        }
     }
 }
 

@@ -4,14 +4,25 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::rules::Rules;
+use super::rules::{ComputeRules, LinkRules, Rules};
 use super::setup::Setup;
 use crate::data::{ClassPermutation, TaskSequence, TaskSizes, digits};
 use crate::model::{Backbone, PixelShape};
 use crate::numerics::streams::StreamKey;
 use crate::policy::*;
 use crate::quantity::ParticipantId;
+use crate::scenario::{LinksSection, Preset, TimeSection};
 use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, WireError};
+
+/// Returns the computing times of phones.
+pub(super) fn mobile_compute() -> ComputeRules {
+    ComputeRules::from(&TimeSection::of(Preset::Mobile))
+}
+
+/// Returns the network of phones.
+pub(super) fn mobile_links() -> LinkRules {
+    LinkRules::from(&LinksSection::of(Preset::Mobile))
+}
 
 /// Method whose clients send their own number, which the server collects.
 pub(super) struct Echo;

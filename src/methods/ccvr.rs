@@ -33,9 +33,9 @@ use super::class_statistics::{
 };
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
-use super::parts::{AveragingMethod, Parts, ServerUpdate};
+use super::parts::{AveragingMethod, Demands, Parts, ServerUpdate};
 use crate::model::{HeadKind, ParameterSet};
-use crate::policy::{Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext};
+use crate::policy::{Capability, Metrics, ModelFacts, PolicyError, RoundContext};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Distribution that the server builds from clients' Gaussians of a class.
@@ -205,7 +205,12 @@ impl AveragingMethod for Ccvr {
     type Memory = Prototypes;
 
     fn parts(&self) -> Parts<'_, (), Prototypes> {
-        Parts { upload: self, server: self, ..self.fedavg.base() }
+        Parts {
+            upload: self,
+            class_means: self.as_class_means(),
+            server: self,
+            ..self.fedavg.base()
+        }
     }
 }
 
@@ -243,13 +248,13 @@ impl ServerUpdate<Prototypes> for Ccvr {
         if self.is_due(round) { self.calibration.work(model, &round.stage.view) } else { 0.0 }
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         match self.calibration.is_on() {
-            true => Restriction::against(
+            true => Demands::restricting(
                 &[Capability::MixedTasks],
                 "its server calibrates classes of one task",
             ),
-            false => Vec::new(),
+            false => Demands::default(),
         }
     }
 }

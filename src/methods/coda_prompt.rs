@@ -32,18 +32,20 @@ use super::averaging::{
     ServerState,
 };
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::powder::{Powder, PowderConfig};
 use super::prompted::{self, PoolForm, Prompted};
 use super::recipe::Recipe;
 use crate::data::TaskView;
 use crate::learning::Prompting;
 use crate::learning::prompting::{ComponentPart, Components};
-use crate::methods::parts::sample_cost::of_prefix;
+use crate::methods::parts::sample_cost::{of_parameters, of_prefix};
 use crate::model::{Parameter, ParameterSet, backbone_config, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, Method, ModelFacts, PolicyError, RunContext, WireForm};
+use crate::policy::{
+    ClientState, Method, ModelFacts, PolicyError, RunContext, SampleCost, WireForm,
+};
 use crate::scenario::RequirementError;
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
@@ -245,7 +247,7 @@ impl ModelAdaptation for CodaPrompt {
     }
 
     /// Requires a component per task, and no more components than can be orthogonal in their vector space.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let (key, pool) = ("method.pool", self.sizes.pool);
         let each = Requirement::new(move |scenario| {
             let tasks = scenario.tasks.count();
@@ -263,7 +265,7 @@ impl ModelAdaptation for CodaPrompt {
                 RequirementError::new(key, message, "too many", help)
             })
         });
-        vec![prompted::blocks(), each, orthogonal]
+        Demands::requiring([prompted::blocks(), each, orthogonal])
     }
 
     fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
@@ -277,10 +279,11 @@ impl ModelAdaptation for CodaPrompt {
     }
 
     /// Counts the prefix of each block, the sum of the components so far, and the weight of each.
-    fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
+    fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
         let (used, rows) = (self.own_rows(model, task).end, self.sizes.prompt_len as usize);
         let sum = used * (rows + 2) * model.backbone.dim();
-        self.blocks(model).len() as f64 * (of_prefix(model, rows) + sum as f64)
+        let prompts = self.blocks(model).len() as f64 * (of_prefix(model, rows) + sum as f64);
+        of_parameters(model, &self.parameters(model), prompts, true)
     }
 
     fn prompting(

@@ -23,12 +23,13 @@ use std::ops::Range;
 
 use clap::ValueEnum;
 
-use super::averaging::{OldLogits, PackClient, PackResult, Requirement, train_sequentially};
+use super::averaging::{OldLogits, PackClient, PackResult, train_sequentially};
 use super::entry::MethodEntry;
 use super::er::remembering;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload,
+    AveragingMethod, ClientContext, Demands, LocalTraining, LocalUpdate, Parts, TrainedRows,
+    Workload,
 };
 use super::replay::{Buffer, Replay, ReplayMemory, ReplayTerms, learn, note_again};
 use crate::data::TaskView;
@@ -142,8 +143,8 @@ impl LocalUpdate<ReplayMemory> for Der {
         load.passes() * (1.0 + more)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        remembering(self.buffer)
+    fn demands(&self) -> Demands {
+        Demands::requiring(remembering(self.buffer))
     }
 }
 

@@ -24,18 +24,18 @@ use super::averaging::{
     LatestTask, Parameters, Requirement, RowPurpose, RowSelection, ServerState,
 };
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use crate::data::{Loader, TaskView};
 use crate::learning::Prompting;
 use crate::learning::prompting::{
     EXPERT_KEYS, Expert, ExpertLayout, Experts, expert_name, general_name,
 };
-use crate::methods::parts::sample_cost::of_prefix;
+use crate::methods::parts::sample_cost::{of_parameters, of_prefix};
 use crate::model::{Parameter, ParameterSet, backbone_config};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ClientState, Metrics, ModelFacts, Participant, PolicyError, RunContext, WireForm,
+    ClientState, Metrics, ModelFacts, Participant, PolicyError, RunContext, SampleCost, WireForm,
 };
 use crate::scenario::RequirementError;
 use crate::scenario::reader::Keys;
@@ -135,7 +135,7 @@ impl ModelAdaptation for DualPrompt {
     }
 
     /// Requires blocks for experts, behind those of the general prefixes.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let taken = self.g_blocks as usize;
         let behind = Requirement::new(move |scenario| {
             let depth = backbone_config(scenario).vit().map_or(0, |vit| vit.depth);
@@ -146,7 +146,7 @@ impl ModelAdaptation for DualPrompt {
                 RequirementError::new("method.g_blocks", message, label, help)
             })
         });
-        vec![prompted::blocks(), behind]
+        Demands::requiring([prompted::blocks(), behind])
     }
 
     /// Selects one expert for lean messages, and only the task's head rows for lean downloads.
@@ -164,10 +164,11 @@ impl ModelAdaptation for DualPrompt {
     }
 
     /// Counts the prefixes of one expert and of all tasks, and the similarities with all keys.
-    fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
+    fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
         let (general, experts) = self.blocks(model);
         let rows = 2 * (general.len() * self.g_len as usize + experts.len() * self.e_len as usize);
-        of_prefix(model, rows) + (self.pool as usize * model.backbone.dim()) as f64
+        let prompts = of_prefix(model, rows) + (self.pool as usize * model.backbone.dim()) as f64;
+        of_parameters(model, &self.parameters(model), prompts, true)
     }
 
     fn prompting(

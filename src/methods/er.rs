@@ -13,7 +13,9 @@
 use super::averaging::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
-use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload};
+use super::parts::{
+    AveragingMethod, Demands, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload,
+};
 use super::replay::{Buffer, Replay, ReplayMemory, ReplayTerms, learn};
 use crate::policy::PolicyError;
 use crate::scenario::reader::Keys;
@@ -75,8 +77,8 @@ impl LocalUpdate<ReplayMemory> for Er {
         load.passes() * (1.0 + draw as f64 / batch.max(1) as f64)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        remembering(self.buffer)
+    fn demands(&self) -> Demands {
+        Demands::requiring(remembering(self.buffer))
     }
 }
 

@@ -31,7 +31,7 @@ use super::averaging::{
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
+    AveragingMethod, ClientContext, Demands, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
     PreviousModel, TrainedRows, Workload,
 };
 use crate::data::{Batch, TaskView};
@@ -236,21 +236,19 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
     }
 
     /// Requires that clients return if they keep their own teacher.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let why = "clients distill their own earlier model, but fresh clients have none";
         let instead = Some("`method.first_teacher = \"server\"`");
         let own = self.beta > 0.0 && self.first_teacher == FirstTeacher::Own;
-        own.then(|| Requirement::returning_clients(why, instead)).into_iter().collect()
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        match self.is_taught_by_server() {
+        let own = own.then(|| Requirement::returning_clients(why, instead));
+        let restrictions = match self.is_taught_by_server() {
             true => Restriction::against(
                 &[Capability::MixedTasks],
                 "the old model that teaches is of one task",
             ),
             false => Vec::new(),
-        }
+        };
+        Demands { requirements: own.into_iter().collect(), restrictions }
     }
 }
 

@@ -17,13 +17,14 @@ use super::averaging::{Objective, PackClient, TrainingStep, first_of, previous};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalUpdate, Parts, PreviousModel, TrainedRows, Workload,
+    AveragingMethod, ClientContext, Demands, LocalUpdate, Parts, PreviousModel, TrainedRows,
+    Workload,
 };
 use super::trainable::TrainableKeys;
 use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy, sigmoid_targets};
 use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::TeacherBatchNormMode;
-use crate::policy::{Capability, PolicyError, Restriction};
+use crate::policy::{Capability, PolicyError};
 use crate::scenario::reader::Keys;
 
 /// Keys of the `[method]` table of FedLwF.MC.
@@ -69,8 +70,8 @@ impl LocalUpdate<()> for FedLwfMc {
         load.with_teachers(1, load.passes())
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(&[Capability::MixedTasks], "the old model that teaches is of one task")
+    fn demands(&self) -> Demands {
+        Demands::restricting(&[Capability::MixedTasks], "the old model that teaches is of one task")
     }
 }
 

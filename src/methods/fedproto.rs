@@ -30,15 +30,15 @@ use super::class_statistics::{
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, Parts, ServerUpdate, TaskStart,
+    AveragingMethod, ClientContext, Demands, DownloadExtras, LocalUpdate, Parts, ServerUpdate,
+    TaskStart,
 };
 use super::trainable::TrainableKeys;
 use crate::learning::losses::{ClassPrototypes, ProtoDistance};
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
 use crate::policy::{
-    Capability, ExchangeFacts, Metrics, ModelFacts, PolicyError, Restriction, RoundContext,
-    TensorSpec,
+    Capability, ExchangeFacts, Metrics, ModelFacts, PolicyError, RoundContext, TensorSpec,
 };
 use crate::scenario::reader::Keys;
 use crate::wire::Section;
@@ -90,7 +90,14 @@ impl AveragingMethod for FedProto {
     type Memory = MeanPrototypes;
 
     fn parts(&self) -> Parts<'_, (), MeanPrototypes> {
-        Parts { local: self, upload: self, download: self, server: self, ..self.fedavg.base() }
+        Parts {
+            local: self,
+            upload: self,
+            class_means: self.as_class_means(),
+            download: self,
+            server: self,
+            ..self.fedavg.base()
+        }
     }
 }
 
@@ -146,13 +153,13 @@ impl LocalUpdate<()> for FedProto {
         Ok(Box::new(FedProtoObjective { weight: self.weight, distance: self.distance, known }))
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         match self.pulls() {
-            true => Restriction::against(
+            true => Demands::restricting(
                 &[Capability::MixedTasks],
                 "its prototypes are of one task's classes",
             ),
-            false => Vec::new(),
+            false => Demands::default(),
         }
     }
 }

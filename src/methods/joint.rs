@@ -10,7 +10,7 @@ use super::averaging::{
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
-use super::parts::{AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts};
+use super::parts::{AveragingMethod, ClientContext, Demands, LocalTraining, LocalUpdate, Parts};
 use super::trainable::TrainableKeys;
 use crate::learning::{Classifier, Moments, OptimizerState, train_with};
 use crate::policy::{Capability, ClientState, PolicyError, Restriction};
@@ -122,20 +122,19 @@ impl LocalUpdate<JointState> for Joint {
     }
 
     /// Requires one client, one task, and a client that returns in every round.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let (what, instead) = ("joint training", "use \"fedavg\" for several sites and one task");
-        vec![
-            Requirement::one_site(what, instead),
-            Requirement::new(require_one_task).summarized("one task: tasks.count = 1"),
-            Requirement::returning_clients("joint training has one site that stays", None),
-        ]
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(
-            &Capability::ALL,
-            "joint training has one site, and no server aggregates its uploads",
-        )
+        Demands {
+            requirements: vec![
+                Requirement::one_site(what, instead),
+                Requirement::new(require_one_task).summarized("one task: tasks.count = 1"),
+                Requirement::returning_clients("joint training has one site that stays", None),
+            ],
+            restrictions: Restriction::against(
+                &Capability::ALL,
+                "joint training has one site, and no server aggregates its uploads",
+            ),
+        }
     }
 }
 

@@ -20,7 +20,8 @@ use clap::ValueEnum;
 
 use super::averaging::{LatestTask, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::sample_cost::of_parameters;
+use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use crate::data::{Loader, TaskView};
 use crate::learning::Prompting;
@@ -28,7 +29,9 @@ use crate::learning::prompting::{KEYS, POOL, SelectedPrompts};
 use crate::model::{ParameterSet, Pooling, PromptPosition};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Metrics, ModelFacts, Participant, PolicyError, RunContext, WireForm};
+use crate::policy::{
+    Metrics, ModelFacts, Participant, PolicyError, RunContext, SampleCost, WireForm,
+};
 use crate::scenario::RequirementError;
 use crate::scenario::reader::{Choice, Keys};
 
@@ -130,7 +133,7 @@ impl ModelAdaptation for L2p {
     }
 
     /// Requires blocks for prompts, and a pool with at least `top` prompts.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let (top, pool) = (self.top, self.pool);
         let selection = Requirement::new(move |_| {
             (top > pool).then(|| {
@@ -139,7 +142,7 @@ impl ModelAdaptation for L2p {
                 RequirementError::new("method.top", message, "more than there are", help)
             })
         });
-        vec![prompted::blocks(), selection]
+        Demands::requiring([prompted::blocks(), selection])
     }
 
     /// Leaves keys out of uploads if no term pulls them, since they do not change.
@@ -149,10 +152,11 @@ impl ModelAdaptation for L2p {
     }
 
     /// Returns the multiplications of the prompt tokens in every block, and of similarities with keys.
-    fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
+    fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
         let (backbone, rows) = (&model.backbone, (self.top * self.prompt_len) as usize);
-        backbone.blocks() as f64 * backbone.cost_of_more_tokens(rows)
-            + (self.pool as usize * backbone.dim()) as f64
+        let prompts = backbone.blocks() as f64 * backbone.cost_of_more_tokens(rows)
+            + (self.pool as usize * backbone.dim()) as f64;
+        of_parameters(model, &self.parameters(model), prompts, true)
     }
 
     fn prompting(

@@ -25,13 +25,14 @@ use super::averaging::{Objective, PackClient, TrainingStep, first_of, previous};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalUpdate, Parts, PreviousModel, TrainedRows, Workload,
+    AveragingMethod, ClientContext, Demands, LocalUpdate, Parts, PreviousModel, TrainedRows,
+    Workload,
 };
 use crate::data::TaskView;
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::{TeacherBatchNormMode, ops};
-use crate::policy::{Capability, PolicyError, Restriction};
+use crate::policy::{Capability, PolicyError};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Columns that are distilled.
@@ -127,13 +128,13 @@ impl LocalUpdate<()> for Lwf {
         load.with_teachers(u8::from(self.distils()), load.passes())
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         match self.distils() {
-            true => Restriction::against(
+            true => Demands::restricting(
                 &[Capability::MixedTasks],
                 "the old model that teaches is of one task",
             ),
-            false => Vec::new(),
+            false => Demands::default(),
         }
     }
 }

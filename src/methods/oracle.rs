@@ -13,7 +13,7 @@ use super::averaging::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::held::HeldSamples;
-use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, Workload};
+use super::parts::{AveragingMethod, Demands, LocalTraining, LocalUpdate, Parts, Workload};
 use super::trainable::TrainableKeys;
 use crate::data::Shard;
 use crate::policy::{Capability, PolicyError, Restriction};
@@ -80,20 +80,19 @@ impl LocalUpdate<HeldSamples> for Oracle {
     }
 
     /// Requires one client if the site is central, and clients that return, since they keep all data.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let one_site = || Requirement::one_site("a central oracle", "`method.site = \"clients\"`");
         let why = "an oracle keeps all earlier data, but fresh clients never come back";
-        let one_site = (self.site == Site::Central).then(one_site);
-        one_site.into_iter().chain([Requirement::returning_clients(why, None)]).collect()
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
+        let returning = Requirement::returning_clients(why, None);
         match self.site {
-            Site::Central => {
-                let why = "a central oracle has one site, and no server aggregates its uploads";
-                Restriction::against(&Capability::ALL, why)
-            }
-            Site::Clients => Vec::new(),
+            Site::Central => Demands {
+                requirements: vec![one_site(), returning],
+                restrictions: Restriction::against(
+                    &Capability::ALL,
+                    "a central oracle has one site, and no server aggregates its uploads",
+                ),
+            },
+            Site::Clients => Demands::requiring([returning]),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::averaging::{ClosedRound, LocalTrainingResult, PackClient, RowPurpose,
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use super::parts::{
-    AveragingMethod, ClientContext, ModelAdaptation, Parts, ServerUpdate, TransformUpload,
+    AveragingMethod, ClientContext, Demands, ModelAdaptation, Parts, ServerUpdate, TransformUpload,
     UploadExtras,
 };
 use super::regression::{InputStatistics, Layer, Unseen, answer_in_place_of, answers, values_of};
@@ -26,7 +26,7 @@ use crate::learning::Classifier;
 use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
 use crate::policy::{
     Capability, ExchangeFacts, MemoryFootprint, Message, MessageSpec, Metrics, ModelFacts,
-    PolicyError, Restriction, RoundContext, TensorSpec,
+    PolicyError, RoundContext, TensorSpec,
 };
 use crate::scenario::reader::{Keys, TableReader};
 use crate::wire::{Kind, Section};
@@ -136,9 +136,9 @@ impl TransformUpload for RegMean {
         Ok(update)
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         let why = "its server multiplies the weights of each client by that client's own moments";
-        Restriction::against(&[Capability::SecureAggregation], why)
+        Demands::restricting(&[Capability::SecureAggregation], why)
     }
 }
 

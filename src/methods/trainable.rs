@@ -15,7 +15,7 @@ use super::averaging::{
     AveragingConfig, ClientWeighting, OldLogits, Parameters, Requirement, RowSelection, ServerState,
 };
 use super::low_rank::{ALL_BLOCKS, LowRank};
-use super::parts::{ModelAdaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::{Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
@@ -26,7 +26,7 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Capability, ClientState, ModelFacts, PolicyError, Restriction, RunContext, kind_of,
 };
-use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 use crate::wire::Kind;
 
 /// Parameters that are trained.
@@ -52,7 +52,8 @@ pub enum Train {
 ///
 /// These are keys in the `[method]` tables of FedAvg and of the methods built on it.
 #[derive(Clone, Debug, PartialEq, Keys)]
-#[keys(given(keys: TrainableKeys), function = read_keys, check = prompt_has_halves(table, section.prompt_len))]
+#[keys(given(keys: TrainableKeys), default_given(TrainableKeys::FEDAVG), function = read_keys)]
+#[keys(check = prompt_has_halves(table, section.prompt_len))]
 pub struct Trainable {
     /// Weight of a client in the mean.
     #[key(read = keys.client_weighting.read(table, "client_weighting", doc))]
@@ -109,12 +110,6 @@ fn read_lora(table: &mut TableReader<'_>) -> LowRank {
     let usual = LowRank { rank: 4, at: vec![LoraPlace::Q, LoraPlace::V], blocks: ALL_BLOCKS };
     let names = ["lora_rank", "lora_at", "lora_blocks"];
     LowRank::read(table, names, usual, "Hu et al. 2022: queries and values")
-}
-
-impl Default for Trainable {
-    fn default() -> Self {
-        defaults(Trainable::read)
-    }
 }
 
 impl Trainable {
@@ -197,9 +192,9 @@ impl ModelAdaptation for Trainable {
     }
 
     /// Requires blocks for prompts, pairs and adapters, and a trainable backbone for full training.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let instead = "`method.train = \"head\"`";
-        match self.train {
+        let requirements = match self.train {
             Train::Prompt => vec![Requirement::blocks("a prefix prompt", instead)],
             Train::Lora => vec![Requirement::blocks("a LoRA", instead)],
             Train::Adapter => {
@@ -208,17 +203,15 @@ impl ModelAdaptation for Trainable {
             }
             Train::All => vec![Requirement::trainable_backbone(instead)],
             Train::Head | Train::Module => Vec::new(),
-        }
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        match (self.train, self.batch_norm) {
+        };
+        let restrictions = match (self.train, self.batch_norm) {
             (Train::Module, BatchNormMode::Running) => Restriction::against(
                 &[Capability::MixedTasks],
                 "the moments of a module settle in the first task",
             ),
             _ => Vec::new(),
-        }
+        };
+        Demands { requirements, restrictions }
     }
 
     fn rows(&self, query: &RowQuery<'_>) -> RowSelection {

@@ -7,9 +7,9 @@ use crate::data::TaskView;
 use std::sync::Arc;
 
 use super::{
-    Aggregate, Disclosures, ExchangeFacts, Failure, GeneratedImages, ImageRequest, Message,
-    MessageSpec, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor,
-    RoundContext, RunContext, SampleCost, Stage, one_participant_per_client,
+    Aggregate, ExchangeFacts, Failure, Message, MessageSpec, MethodInspection, MethodProfile,
+    ModelFacts, Participant, Phase, PolicyError, Predictor, RoundContext, RunContext, SampleCost,
+    Stage, one_participant_per_client,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;
@@ -73,33 +73,13 @@ pub trait Method: Send + Sync {
         }
     }
 
-    /// Returns the multiplications of a sample in a phase of a task. By default everything trains.
+    /// Returns the multiplications of a sample in a phase of a task, to count floating-point operations.
+    ///
+    /// By default everything trains, and [those of a round's work](super::multiplications()) follow from
+    /// [`cost`](Method::cost). Virtual time does not depend on them.
     fn sample_cost(&self, model: &ModelFacts, view: &TaskView, phase: usize) -> SampleCost {
         let _ = (view, phase);
         SampleCost::whole(model)
-    }
-
-    /// Returns the multiplications of a piece of work in a round, for counts of floating-point operations.
-    ///
-    /// Virtual time does not depend on them. By default they follow from [`cost`](Method::cost): a training pass costs
-    /// what `sample`, the [`sample_cost`](Method::sample_cost), says, and any other pass as much as if everything were
-    /// trained.
-    fn multiplications(
-        &self,
-        model: &ModelFacts,
-        round: &RoundContext,
-        work: &RoundWork<'_>,
-        sample: &SampleCost,
-    ) -> f64 {
-        let (passes, usual) = (self.cost(round, work), 3.0 * model.forward());
-        let RoundWork::Participant { participant, samples, plan } = *work else {
-            return passes * usual;
-        };
-        let still = TrainingPlan { epochs: 0, ..plan.clone() };
-        let still = RoundWork::Participant { participant, samples, plan: &still };
-        let trained =
-            (passes - self.cost(round, &still)).min(samples as f64 * f64::from(plan.epochs));
-        (passes - trained) * usual + trained * sample.training()
     }
 
     /// Trains the clients of a pack. Returns one result per member, in order; each member fails alone.
@@ -143,56 +123,9 @@ pub trait Method: Send + Sync {
         Ok(())
     }
 
-    /// Builds the client's own model before aggregation, for the federated-bias measures.
-    ///
-    /// # Errors
-    /// If the messages do not fit each other.
-    fn local_model(
-        &self,
-        facts: &ExchangeFacts<'_>,
-        sent: &Message,
-        own: &Message,
-        ctx: &RunContext,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let _ = (facts, sent, own, ctx);
-        Ok(None)
-    }
-
-    /// Returns true if uploads may show something of images; see [`disclosures`](Method::disclosures).
-    fn discloses(&self) -> bool {
-        false
-    }
-
-    /// Returns what an upload shows of single classes: their mean vectors, or else the parameter update.
-    ///
-    /// `member` is the participant as it trained. `None` if this upload shows neither.
-    ///
-    /// # Errors
-    /// If the messages do not fit each other.
-    fn disclosures(
-        &self,
-        member: &Member,
-        upload: &Message,
-        ctx: &RunContext,
-    ) -> Result<Option<Disclosures>, PolicyError> {
-        let _ = (member, upload, ctx);
-        Ok(None)
-    }
-
-    /// Returns images that the server has made without data for clients to replay, from what it saved.
-    ///
-    /// `None` if it makes none, or had made none yet.
-    ///
-    /// # Errors
-    /// Returns an error if the state is of another method, or the network fails.
-    fn generated_images(
-        &self,
-        model: &ModelFacts,
-        saved: &Body,
-        request: &ImageRequest<'_>,
-    ) -> Result<Option<GeneratedImages>, PolicyError> {
-        let _ = (model, saved, request);
-        Ok(None)
+    /// Returns the method's views for measures and commands; `None`, the default, if it has none.
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        None
     }
 }
 

@@ -24,9 +24,11 @@ mod error;
 mod exchange_shape;
 mod failure;
 mod generated_images;
+mod inspection;
 mod message;
 mod message_spec;
 mod method;
+mod multiplications;
 mod parameters;
 mod participant;
 mod participants;
@@ -51,6 +53,7 @@ pub use error::PolicyError;
 pub use exchange_shape::{ClassCounts, ExchangeFacts, ExchangeShape, ModelFacts, WireForm};
 pub use failure::Failure;
 pub use generated_images::{GeneratedImages, ImageRequest};
+pub use inspection::MethodInspection;
 pub use message::{Asset, Message};
 pub use message_spec::{
     Aggregation, AssetSpec, AveragingGroup, Mean, MessageSpec, StalenessRule, TensorSpec,
@@ -59,6 +62,7 @@ pub use message_spec::{
 pub use method::{
     ClientResult, Member, MessageKind, Method, Metrics, MissedTask, RoundWork, Server,
 };
+pub use multiplications::multiplications;
 pub(crate) use parameters::KINDS;
 pub use parameters::{kind_of, parameter_section_shapes, parameter_sections, parameters_of};
 pub use participant::{CohortRule, Participant, ParticipantKind, Phase, Role, RoundContext};
@@ -66,7 +70,7 @@ pub use participants::{each_changed, one_participant_per_client, shared};
 pub use predictor::{Predictor, Scope, predictor_on};
 pub use profile::{MemoryFootprint, MethodProfile};
 pub use run_context::RunContext;
-pub use sample_cost::SampleCost;
+pub use sample_cost::{SampleCost, WorkCost};
 pub use stage::Stage;
 pub use state::ClientState;
 pub use vectors::{vector_names, vector_places, vector_section, vector_tensors, vectors_of};

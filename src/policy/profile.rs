@@ -21,12 +21,16 @@ pub struct MethodProfile {
     pub uses_network: bool,
     /// True if clients keep nothing between rounds.
     pub stateless: bool,
+    /// True if uploads may show something of images.
+    ///
+    /// See [`MethodInspection::disclosures`](super::MethodInspection::disclosures).
+    pub discloses: bool,
     /// Memory between rounds, where the method knows it beforehand: a plan shows it, because with many clients it may
     /// be more than a machine has.
     pub memory_footprint: Option<MemoryFootprint>,
 }
 
-/// A method of one role that allows every service, keeps nothing at its clients and builds no features.
+/// A method of one role that allows every service, and keeps, builds and shows nothing.
 impl Default for MethodProfile {
     fn default() -> MethodProfile {
         MethodProfile {
@@ -35,6 +39,7 @@ impl Default for MethodProfile {
             features: BodyShape::default(),
             uses_network: true,
             stateless: true,
+            discloses: false,
             memory_footprint: None,
         }
     }

@@ -7,9 +7,9 @@ use crate::data::TaskView;
 use std::sync::Arc;
 
 use super::{
-    Aggregate, ClientResult, Disclosures, ExchangeFacts, Failure, GeneratedImages, ImageRequest,
-    Member, Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant,
-    Phase, PolicyError, Predictor, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
+    Aggregate, ClientResult, ExchangeFacts, Failure, Member, Message, MessageKind, MessageSpec,
+    Method, MethodInspection, MethodProfile, ModelFacts, Participant, Phase, PolicyError,
+    Predictor, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
 };
 use crate::numerics::streams::StreamKey;
 use crate::quantity::ClientId;
@@ -97,16 +97,6 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
         self.0.inner().sample_cost(model, view, phase)
     }
 
-    fn multiplications(
-        &self,
-        model: &ModelFacts,
-        round: &RoundContext,
-        work: &RoundWork<'_>,
-        sample: &SampleCost,
-    ) -> f64 {
-        self.0.inner().multiplications(model, round, work, sample)
-    }
-
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
         self.0.inner().state_bytes(state)
     }
@@ -124,36 +114,8 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
         self.0.inner().load_remote_state(background, ctx, init)
     }
 
-    fn local_model(
-        &self,
-        facts: &ExchangeFacts<'_>,
-        sent: &Message,
-        own: &Message,
-        ctx: &RunContext,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        self.0.inner().local_model(facts, sent, own, ctx)
-    }
-
-    fn discloses(&self) -> bool {
-        self.0.inner().discloses()
-    }
-
-    fn disclosures(
-        &self,
-        member: &Member,
-        upload: &Message,
-        ctx: &RunContext,
-    ) -> Result<Option<Disclosures>, PolicyError> {
-        self.0.inner().disclosures(member, upload, ctx)
-    }
-
-    fn generated_images(
-        &self,
-        model: &ModelFacts,
-        saved: &Body,
-        request: &ImageRequest<'_>,
-    ) -> Result<Option<GeneratedImages>, PolicyError> {
-        self.0.inner().generated_images(model, saved, request)
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        self.0.inner().inspection()
     }
 }
 

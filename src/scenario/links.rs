@@ -11,7 +11,7 @@ use super::reader::{Keys, defaults};
 
 /// Model of the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
-#[keys(given(preset: Preset))]
+#[keys(given(preset: Preset), default_given(Preset::Ideal))]
 pub struct LinksSection {
     /// Preset that gives the defaults of the other keys; default: that of the scenario.
     #[key(default = preset)]
@@ -97,11 +97,5 @@ impl LinksSection {
     /// Returns the defaults of a preset.
     pub fn of(preset: Preset) -> LinksSection {
         defaults(|table| LinksSection::read(table, preset))
-    }
-}
-
-impl Default for LinksSection {
-    fn default() -> Self {
-        LinksSection::of(Preset::Ideal)
     }
 }

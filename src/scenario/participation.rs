@@ -3,12 +3,12 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Keys, TableReader, defaults};
+use super::reader::{Choice, Keys, TableReader};
 use crate::numerics::share::{least_share_of, share_of};
 
 /// Sampling of clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
-#[keys(given(over_selection: f64))]
+#[keys(given(over_selection: f64), default_given(1.0))]
 pub struct ParticipationSection {
     /// Cohort size. Default `all`; with `fraction` or `count` given, that.
     #[key(flatten)]
@@ -120,12 +120,6 @@ impl ParticipationSection {
     /// Returns the number of `clients` that are wanted.
     pub fn count(&self, clients: u32) -> u32 {
         self.participants.of(clients)
-    }
-}
-
-impl Default for ParticipationSection {
-    fn default() -> Self {
-        defaults(|table| ParticipationSection::read(table, 1.0))
     }
 }
 

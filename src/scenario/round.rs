@@ -25,11 +25,11 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::preset::Preset;
-use super::reader::{Choice, Keys, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader};
 
 /// Closing of rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
-#[keys(given(preset: Preset), check = section.refuse_others(table))]
+#[keys(given(preset: Preset), default_given(Preset::Ideal), check = section.refuse_others(table))]
 pub struct RoundSection {
     /// Event that closes a round.
     ///
@@ -149,11 +149,5 @@ impl RoundSection {
             &["min_fraction", "stragglers", "staleness_exponent", "max_staleness"],
             &condition,
         );
-    }
-}
-
-impl Default for RoundSection {
-    fn default() -> Self {
-        defaults(|table| RoundSection::read(table, Preset::Ideal))
     }
 }

@@ -11,7 +11,7 @@ use super::reader::{Keys, defaults};
 
 /// Model of computing time.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
-#[keys(given(preset: Preset))]
+#[keys(given(preset: Preset), default_given(Preset::Ideal))]
 pub struct TimeSection {
     /// Preset that gives the defaults of the other keys; default: that of the scenario.
     #[key(default = preset)]
@@ -89,11 +89,5 @@ impl TimeSection {
     /// Returns the defaults of a preset.
     pub fn of(preset: Preset) -> TimeSection {
         defaults(|table| TimeSection::read(table, preset))
-    }
-}
-
-impl Default for TimeSection {
-    fn default() -> Self {
-        TimeSection::of(Preset::Ideal)
     }
 }

@@ -3,11 +3,12 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Keys, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader};
 
 /// Transform of an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
-#[keys(given(train: Option<&TransformSection>), check = section.check(table, train))]
+#[keys(given(train: Option<&TransformSection>), default_given(None))]
+#[keys(check = section.check(table, train))]
 pub struct TransformSection {
     /// Pixels of the shorter side after the first resize.
     #[key(at_least = 1.0, at_most = 4096.0)]
@@ -283,11 +284,5 @@ impl TransformSection {
     /// Returns true if images of every shape become squares.
     pub fn makes_squares(&self) -> bool {
         self.size.or(self.squash).is_some()
-    }
-}
-
-impl Default for TransformSection {
-    fn default() -> Self {
-        defaults(|table| TransformSection::read(table, None))
     }
 }

@@ -6,13 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::softmax::{Ran, SoftmaxFault, Visits, rules, run, setup};
+use crate::softmax::{Ran, SoftmaxFault, Visits, mobile_compute, mobile_links, rules, run, setup};
 use fedcast::experiment::assemble::{assemble, blueprint};
 use fedcast::experiment::plan::{Faults, plan};
 use fedcast::federation::arrivals::ArrivalRules;
-use fedcast::federation::{
-    ComputeRules, Direction, Entry, Event, FederationError, LinkRules, Rules, Setup,
-};
+use fedcast::federation::{Direction, Entry, Event, FederationError, Rules, Setup};
 use fedcast::methods::Registry;
 use fedcast::numerics::scalar_distribution::ScalarDistribution;
 use fedcast::quantity::{ClientId, Round, TaskId, VirtualTime};
@@ -22,7 +20,7 @@ const PACED: ArrivalRules = ArrivalRules::Paced { ahead: 0.5, lead: 0.5 };
 
 /// Six clients, five tasks of four rounds, on phones.
 fn with(arrivals: ArrivalRules) -> Rules {
-    let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
+    let (compute, links) = (mobile_compute(), mobile_links());
     Rules { arrivals, compute, links, rounds: 4, ..rules() }
 }
 

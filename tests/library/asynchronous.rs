@@ -4,11 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::softmax::{Ran, SoftmaxFault, Visits, rules, run, setup};
+use crate::softmax::{Ran, SoftmaxFault, Visits, mobile_compute, mobile_links, rules, run, setup};
 use fedcast::federation::{
     ClosingGoal, ClosingRules, CohortSize, ComputeRules, Direction, Event, FaultRules,
-    FederationError, FrameOutcome, LatePolicy, LinkRules, ParticipationSection, Rules, Setup,
-    Staleness,
+    FederationError, FrameOutcome, LatePolicy, ParticipationSection, Rules, Setup, Staleness,
 };
 use fedcast::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 
@@ -23,8 +22,8 @@ fn buffered(size: u32, at_work: u32, staleness: Staleness) -> Rules {
             participants: CohortSize::Count { count: at_work },
             ..ParticipationSection::default()
         },
-        compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },
-        links: LinkRules::MOBILE,
+        compute: ComputeRules { sample_ms: 30.0, ..mobile_compute() },
+        links: mobile_links(),
         ..rules()
     }
 }

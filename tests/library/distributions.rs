@@ -1,13 +1,15 @@
 //! Promise: the project's own draws, which have the same bits on every platform, follow the same laws as
 //! rand_distr's, which do not promise that.
 
+use fedcast::numerics::alias::AliasTable;
 use fedcast::numerics::distributions::{
     dirichlet, exponential, log_gamma_draw, normal, standard_normal,
 };
-use fedcast::numerics::scalar_distribution::ScalarDistribution;
+use fedcast::numerics::scalar_distribution::{DistributionKind, ScalarDistribution};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Beta, Distribution, Exp, Gamma, LogNormal, Normal};
+use rand_distr::weighted::WeightedAliasIndex;
+use rand_distr::{Beta, Distribution, Exp, Gamma, LogNormal, Normal, Pareto, Zipf};
 
 const DRAWS: usize = 20_000;
 
@@ -63,6 +65,17 @@ fn draws_follow_the_laws_of_rand_distr() {
     );
     // A coordinate of a symmetric Dirichlet is Beta(beta, (n - 1) beta).
     same_law("Dirichlet", |r| dirichlet(r, 0.5, 10)[3], Beta::new(0.5, 4.5).unwrap());
+    // Half of the values are above the median, so the smallest value is the median / 2^(1 / alpha).
+    let (median, alpha) = (2.0, 1.5);
+    let distribution = ScalarDistribution::new(DistributionKind::Pareto { median, alpha });
+    let least = median / 2.0f64.powf(1.0 / alpha);
+    same_law("Pareto", |r| distribution.draw(r), Pareto::new(least, alpha).unwrap());
+    let distribution = ScalarDistribution::zipf(100, 1.1);
+    same_law("Zipf", |r| distribution.draw(r), Zipf::new(100.0, 1.1).unwrap());
+    let weights = [0.5, 0.0, 3.0, 1.25, 0.25];
+    let table = AliasTable::new(&weights).unwrap();
+    let reference = WeightedAliasIndex::new(weights.to_vec()).unwrap();
+    same_law("alias", |r| table.sample(r) as f64, reference.map(|place: usize| place as f64));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Promises about `[[faults]]`: every kind is survived with the events it is said to have, nothing hangs,
 //! nothing is lost from the account, and the digests depend on neither workers nor chance.
 
-use crate::softmax::{Ran, SoftmaxFault, Visits, rules, run, setup};
+use crate::softmax::{Ran, SoftmaxFault, Visits, mobile_compute, mobile_links, rules, run, setup};
 use fedcast::federation::{
-    ComputeRules, CrashTime, Direction, EndReason, Entry, Event, Fault, FaultKind, FaultRules,
-    FederationError, FrameOutcome, LinkRules, OnBadUpdate, Rules, Setup, Spoilage,
+    CrashTime, Direction, EndReason, Entry, Event, Fault, FaultKind, FaultRules, FederationError,
+    FrameOutcome, OnBadUpdate, Rules, Setup, Spoilage,
 };
 use fedcast::quantity::{ClientId, Round};
 
@@ -32,7 +32,7 @@ fn once(kind: FaultKind) -> FaultRules {
 }
 
 fn mobile(faults: FaultRules) -> Rules {
-    Rules { faults, compute: ComputeRules::MOBILE, links: LinkRules::MOBILE, ..rules() }
+    Rules { faults, compute: mobile_compute(), links: mobile_links(), ..rules() }
 }
 
 fn ran(faults: FaultRules) -> Ran {

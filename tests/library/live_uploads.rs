@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, Weak};
 use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes, digits};
 use fedcast::federation::privacy::{FixedPoint, Modulus, PrivacyRules, SecureAggregation};
 use fedcast::federation::{
-    AggregationRule, ClosingRules, ComputeRules, CrashTime, Curve, Digests, Direction, Fault,
-    FaultKind, FaultRules, Interrupt, LinkRules, MemorySink, Rules, Setup, Spoilage, simulate,
+    AggregationRule, ClosingRules, CrashTime, Curve, Digests, Direction, Fault, FaultKind,
+    FaultRules, Interrupt, LinkRules, MemorySink, Rules, Setup, Spoilage, simulate,
 };
 use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::model::{Backbone, LinearHead, PixelShape};
 use fedcast::policy::{ClientResult, Failure, Member, Method, MethodWrapper, RunContext, Wrapped};
 use fedcast::quantity::VirtualTime;
 
-use crate::softmax::{Remember, Softmax, SoftmaxFault, Visits};
+use crate::softmax::{Remember, Softmax, SoftmaxFault, Visits, mobile_compute, mobile_links};
 
 const CLIENTS: u32 = 64;
 const ROUNDS: usize = 2;
@@ -67,7 +67,7 @@ impl<S: Remember> MethodWrapper for Watched<S> {
 
 /// Clients of phones: the slowest takes many times as long as the fastest.
 fn rules(links: LinkRules) -> Rules {
-    let (clients, compute) = (CLIENTS, ComputeRules::MOBILE);
+    let (clients, compute) = (CLIENTS, mobile_compute());
     Rules {
         clients,
         rounds: ROUNDS as u32,
@@ -120,7 +120,7 @@ fn digests_either_way<S: Remember>(rules: Rules, case: &str) -> Digests {
 #[test]
 fn live_uploads_are_those_of_workers() {
     for workers in [1, 2] {
-        for links in [LinkRules::IDEAL, LinkRules::MOBILE] {
+        for links in [LinkRules::IDEAL, mobile_links()] {
             let faults = FaultRules { lose_up: 0.4, ..FaultRules::default() };
             for faults in [FaultRules::default(), faults] {
                 let rules = Rules { faults, ..rules(links.clone()) };
@@ -134,7 +134,7 @@ fn live_uploads_are_those_of_workers() {
 /// Downloads arrive in another order, some after the end of another client's work.
 #[test]
 fn participants_train_in_their_order_over_any_links() {
-    for links in [LinkRules::IDEAL, LinkRules::MOBILE] {
+    for links in [LinkRules::IDEAL, mobile_links()] {
         let (_, UploadWatch { order, .. }) = ran::<()>(rules(links), 1);
         let rounds: Vec<&[u32]> = order.chunks(CLIENTS as usize).collect();
         assert_eq!(rounds.len(), ROUNDS);
@@ -157,7 +157,7 @@ fn aggregation_at_once_changes_no_digest() {
     let mut seen = BTreeSet::new();
     for entries in &faults {
         let faults = FaultRules { entries: entries.clone(), ..FaultRules::default() };
-        let rules = Rules { faults, ..rules(LinkRules::MOBILE) };
+        let rules = Rules { faults, ..rules(mobile_links()) };
         seen.insert(digests_either_way::<()>(rules, &format!("{entries:?}")).events);
     }
     assert_eq!(seen.len(), faults.len(), "every fault strikes");
@@ -183,7 +183,7 @@ fn rules_and_states_aggregate_at_once_alike() {
         for pack in [1, 4] {
             let faults = FaultRules { entries: vec![lost.clone()], ..FaultRules::default() };
             let privacy = PrivacyRules { secure, ..PrivacyRules::default() };
-            let rules = Rules { faults, aggregation, privacy, pack, ..rules(LinkRules::MOBILE) };
+            let rules = Rules { faults, aggregation, privacy, pack, ..rules(mobile_links()) };
             let case = format!("{name}, packs of {pack}");
             let alone = digests_either_way::<()>(rules.clone(), &case);
             let state = digests_either_way::<Visits>(rules, &format!("{case}, with states"));

@@ -4,11 +4,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::softmax::{Remember, SoftmaxFault, Visits, rules, run, setup};
+use crate::softmax::{
+    Remember, SoftmaxFault, Visits, mobile_compute, mobile_links, rules, run, setup,
+};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{
     CohortSize, ComputeRules, Digests, EndReason, FaultRules, FederationError, Interrupt, JobKind,
-    LinkRules, MemorySink, ParticipationSection, ProfileSink, Rules, Setup, Span, simulate,
+    MemorySink, ParticipationSection, ProfileSink, Rules, Setup, Span, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
@@ -19,14 +21,14 @@ fn mobile(pack: usize) -> Rules {
         participants: CohortSize::Count { count: 5 },
         ..ParticipationSection::default()
     };
-    let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
+    let (compute, links) = (mobile_compute(), mobile_links());
     let faults = FaultRules { lose_down: 0.1, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     Rules { compute, links, faults, participation, pack, ..rules() }
 }
 
 /// Links so slow compared with work that a participant ends while others of its pack wait for their download.
 fn late(pack: usize) -> Rules {
-    Rules { compute: ComputeRules::IDEAL, links: LinkRules::MOBILE, pack, ..rules() }
+    Rules { compute: ComputeRules::IDEAL, links: mobile_links(), pack, ..rules() }
 }
 
 /// Returns the number of training jobs of a run.

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use crate::softmax::{Ran, SoftmaxFault, Visits, rules, run, setup};
+use crate::softmax::{Ran, SoftmaxFault, Visits, mobile_compute, mobile_links, rules, run, setup};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::privacy::{FixedPoint, Modulus, SecureAggregation};
 use fedcast::federation::{
     ClosingGoal, ClosingRules, CohortSize, ComputeRules, Digest, Direction, EndReason, Entry,
     Event, Fault, FaultKind, FaultRules, FederationError, FrameOutcome, Interrupt, LatePolicy,
-    LinkRules, MemorySink, ParticipationSection, Rules, Setup, Staleness, simulate,
+    MemorySink, ParticipationSection, Rules, Setup, Staleness, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::{ParticipantId, Round, VirtualTime};
@@ -24,7 +24,7 @@ fn faults(fault: Fault) -> FaultRules {
 }
 
 fn mobile(faults: FaultRules) -> Rules {
-    Rules { faults, compute: ComputeRules::MOBILE, links: LinkRules::MOBILE, ..rules() }
+    Rules { faults, compute: mobile_compute(), links: mobile_links(), ..rules() }
 }
 
 fn ran(rules: Rules) -> Ran {
@@ -120,7 +120,7 @@ fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
         participants: CohortSize::Count { count: 4 },
         ..ParticipationSection::default()
     };
-    let compute = ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE };
+    let compute = ComputeRules { sample_ms: 30.0, ..mobile_compute() };
     let mut stale_lost = 0;
     for closing in [ClosingRules::default(), buffer] {
         for make in [setup::<()>, setup::<Visits>] {

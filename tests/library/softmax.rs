@@ -7,18 +7,30 @@ use fedcast::data::{
     ClassPermutation, PartitionRule, Partitioner, Shard, TaskSequence, TaskSizes, digits,
 };
 use fedcast::federation::{
-    Digests, Entry, Event, FederationError, Interrupt, MemorySink, Rules, RunEnd, Setup, simulate,
+    ComputeRules, Digests, Entry, Event, FederationError, Interrupt, LinkRules, MemorySink, Rules,
+    RunEnd, Setup, simulate,
 };
 use fedcast::learning::{OptimizerConfig, TrainingPlan, train};
 use fedcast::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape, ops};
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
+use fedcast::scenario::{LinksSection, Preset, TimeSection};
 use fedcast::wire::{
     Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError,
 };
 
 const CLASSES: usize = 10;
 const PIXELS: usize = 64;
+
+/// Returns the computing times of phones.
+pub fn mobile_compute() -> ComputeRules {
+    ComputeRules::from(&TimeSection::of(Preset::Mobile))
+}
+
+/// Returns the network of phones.
+pub fn mobile_links() -> LinkRules {
+    LinkRules::from(&LinksSection::of(Preset::Mobile))
+}
 
 /// Fault of a client or of the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,6 +186,12 @@ impl<S: Remember> Method for Softmax<S> {
         }
         outcomes
     }
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        Some(self)
+    }
+}
+
+impl<S: Remember> MethodInspection for Softmax<S> {
     fn local_model(
         &self,
         _: &ExchangeFacts<'_>,

@@ -15,7 +15,7 @@ use fedcast::methods::powder::{Powder, PowderConfig};
 use fedcast::methods::stsa::{Stsa, StsaConfig};
 use fedcast::model::{BackboneConfig, ResNetConfig, VitConfig};
 use fedcast::policy::{
-    Method, ModelFacts, RoundContext, RoundWork, SampleCost, Stage, WireForm,
+    Method, ModelFacts, RoundContext, RoundWork, SampleCost, Stage, WireForm, multiplications,
     one_participant_per_client,
 };
 use fedcast::quantity::ClientId;
@@ -66,6 +66,7 @@ fn assert_costs(found: SampleCost, forward: usize, backward: usize, inference: u
         forward: forward as f64,
         backward: backward as f64,
         inference: inference as f64,
+        work: None,
     };
     assert_eq!(found, wanted);
 }
@@ -166,7 +167,7 @@ fn work(method: &Arc<dyn Method>, task: usize) -> [f64; 2] {
     let client = RoundWork::Participant { participant: &participant, samples: 40, plan: &plan };
     let sample = method.sample_cost(&vit(), &stage.view, 0);
     [client, RoundWork::Server { updates: 5 }]
-        .map(|work| method.multiplications(&vit(), &round, &work, &sample))
+        .map(|work| multiplications(&**method, &vit(), &round, &work, &sample))
 }
 
 fn near(found: f64, wanted: usize) {

@@ -142,7 +142,8 @@ fn a_client_predicts_with_what_it_sent() {
     let facts = first_exchange(model, &view, &counts);
     let sent = Message::from_body(&last.down, &last.assets).unwrap();
     let upload = Message::from_body(last.up.as_ref().unwrap(), &[]).unwrap();
-    let own = method.local_model(&facts, &sent, &upload, &run.ctx).unwrap().unwrap();
+    let inspection = method.inspection().unwrap();
+    let own = inspection.local_model(&facts, &sent, &upload, &run.ctx).unwrap().unwrap();
     // One client, no rebalancing: the server's model is the client's.
     assert_eq!(tally(&*own, &run.ctx, CLASSES), run.tally(CLASSES));
 }

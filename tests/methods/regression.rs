@@ -278,7 +278,8 @@ fn lorm_discloses_the_factor_that_its_round_trained() {
             missed: Vec::new(),
         };
         let upload = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();
-        let found = run.method.disclosures(&member, &upload, &run.ctx).unwrap();
+        let inspection = run.method.inspection().unwrap();
+        let found = inspection.disclosures(&member, &upload, &run.ctx).unwrap();
         let Some(Disclosures::Update { matching, classes }) = found else {
             panic!("nothing of round {factor:?}: {found:?}")
         };
@@ -515,7 +516,8 @@ fn a_client_of_lorm_remembers_earlier_tasks() {
     let exchange = run.last();
     let message = |body: &Body| Message::from_body(body, &exchange.assets).unwrap();
     let (sent, own) = (message(&exchange.down), message(exchange.up.as_ref().unwrap()));
-    let own = run.method.local_model(&facts, &sent, &own, &run.ctx).unwrap().expect("it answers");
+    let inspection = run.method.inspection().unwrap();
+    let own = inspection.local_model(&facts, &sent, &own, &run.ctx).unwrap().expect("it answers");
     let found = answers_of(&run, &*own);
     assert!(apart(&found, &answers(&run)) < 1e-5);
     let forgetful = engine(built(lorm(|_| ()), &self::facts()), 3);

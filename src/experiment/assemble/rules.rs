@@ -12,8 +12,8 @@ use crate::federation::{
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
-    ArrivalChoice, AvailabilitySection, Close, FaultSection, LinksSection, OptionalMetric,
-    PrivacySection, RoundSection, SavedModels, Scenario, Stragglers, TimeSection,
+    ArrivalChoice, AvailabilitySection, Close, FaultSection, OptionalMetric, PrivacySection,
+    RoundSection, SavedModels, Scenario, Stragglers,
 };
 
 /// Returns all rules of a run over these tasks.
@@ -33,8 +33,8 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
             None => arrivals(&scenario.tasks.arrival),
         },
         availability: availability(&scenario.availability),
-        compute: compute(&scenario.time),
-        links: links(&scenario.links),
+        compute: ComputeRules::from(&scenario.time),
+        links: LinkRules::from(&scenario.links),
         faults: FaultRules {
             lose_down: scenario.links.loss_rate,
             lose_up: scenario.links.loss_rate,
@@ -135,30 +135,5 @@ fn availability(section: &AvailabilitySection) -> AvailabilityRules {
         pattern,
         join: section.join_s.distribution(),
         stay: section.stay_s.distribution(),
-    }
-}
-
-fn compute(time: &TimeSection) -> ComputeRules {
-    ComputeRules {
-        setup_ms: time.setup_ms.distribution(),
-        sample_ms: time.ms_per_sample,
-        slowness: time.slowness.distribution(),
-        jitter: time.jitter.distribution(),
-        server_slowness: time.server_slowness,
-    }
-}
-
-/// Bytes in a megabyte, as bandwidths count.
-const MEGA: f64 = 1e6;
-
-fn links(links: &LinksSection) -> LinkRules {
-    LinkRules {
-        down: links.down_mb_per_s.distribution().times(MEGA),
-        up: links.up_mb_per_s.distribution().times(MEGA),
-        correlation: links.correlation,
-        round_trip_ms: links.rtt_ms.distribution(),
-        jitter: links.jitter.distribution(),
-        server_down: links.server_down_mb_per_s * MEGA,
-        server_up: links.server_up_mb_per_s * MEGA,
     }
 }

@@ -30,8 +30,9 @@ pub(super) fn picture(
 ) -> Result<Option<GeneratedPicture>, String> {
     let view = &ctx.task_sequence.tasks[task.index()];
     let request = ImageRequest { view, count: count as usize, ctx };
+    let Some(inspection) = method.inspection() else { return Ok(None) };
     let found =
-        method.generated_images(model, state, &request).map_err(|error| error.to_string())?;
+        inspection.generated_images(model, state, &request).map_err(|error| error.to_string())?;
     let images: Vec<&[f32]> = found.iter().flat_map(GeneratedImages::images).collect();
     let Some(GeneratedImages { shape, .. }) = found.as_ref().filter(|_| !images.is_empty()) else {
         return Ok(None);

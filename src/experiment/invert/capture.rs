@@ -129,7 +129,8 @@ impl Attacker {
         upload: &Message,
         ctx: &RunContext,
     ) -> Result<Option<Inversion>, PolicyError> {
-        let Some(disclosures) = self.inner.disclosures(member, upload, ctx)? else {
+        let Some(inspection) = self.inner.inspection() else { return Ok(None) };
+        let Some(disclosures) = inspection.disclosures(member, upload, ctx)? else {
             return Ok(None);
         };
         let class_of = |row: usize| ctx.task_sequence.order[row];

@@ -157,7 +157,7 @@ pub fn invert(
         return Err(InversionError::NoTask { task: options.task, ended: tasks });
     };
     let Assembly { mut setup, data, backbone, .. } = assemble(&scenario, methods, options.workers)?;
-    if !setup.method.discloses() {
+    if !setup.method.profile().discloses {
         return Err(InversionError::NothingToInvert(manifest.method));
     }
     setup.before = before(path, &manifest, &setup, methods)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::data::{TaskSequence, TaskView};
 use crate::federation::{PlannedParticipant, RunSpec};
 use crate::learning::TrainingPlan;
-use crate::policy::{Method, ModelFacts, RoundContext, RoundWork, SampleCost};
+use crate::policy::{Method, ModelFacts, RoundContext, RoundWork, SampleCost, multiplications};
 
 /// Operations of a multiplication and the addition of its result.
 const OPERATIONS: f64 = 2.0;
@@ -18,7 +18,7 @@ pub(super) struct WorkCount {
     training: TrainingPlan,
     task_sequence: Arc<TaskSequence>,
     /// Cost of a sample by the head rows of its view and the phase: the same for all clients.
-    of_samples: BTreeMap<(usize, usize, usize), SampleCost>,
+    of_samples: BTreeMap<(usize, [usize; 2], usize), SampleCost>,
 }
 
 impl WorkCount {
@@ -37,15 +37,16 @@ impl WorkCount {
         let PlannedParticipant { context, participant, samples, .. } = *planned;
         let sample = self.of_sample(&participant.view, context.phase);
         let work = RoundWork::Participant { participant, samples, plan: &self.training };
-        OPERATIONS * self.method.multiplications(&self.model, context, &work, &sample)
+        OPERATIONS * multiplications(&*self.method, &self.model, context, &work, &sample)
     }
 
     /// Returns the sample passes and the operations of the server as a round closes.
     pub fn of_server(&mut self, round: &RoundContext, updates: usize) -> (f64, f64) {
         let (sample, work) =
             (self.of_sample(&round.stage.view, round.phase), RoundWork::Server { updates });
-        let multiplications = self.method.multiplications(&self.model, round, &work, &sample);
-        (self.method.cost(round, &work), OPERATIONS * multiplications)
+        let operations =
+            OPERATIONS * multiplications(&*self.method, &self.model, round, &work, &sample);
+        (self.method.cost(round, &work), operations)
     }
 
     /// Returns the operations of an answer to a sample after the last task.
@@ -56,7 +57,7 @@ impl WorkCount {
     }
 
     fn of_sample(&mut self, view: &TaskView, phase: usize) -> SampleCost {
-        let key = (view.task.index(), view.rows.start, phase);
+        let key = (view.task.index(), [view.rows.start, view.rows.end], phase);
         let (method, model) = (&self.method, &self.model);
         *self.of_samples.entry(key).or_insert_with(|| method.sample_cost(model, view, phase))
     }

@@ -82,7 +82,10 @@ impl ComparisonRequest {
                 gather.put(place, || {
                     let OwnModel { exchange, sent, own, .. } = &model;
                     let facts = exchange.facts();
-                    let predictor = simulation.method.local_model(&facts, sent, own, ctx)?;
+                    let predictor = match simulation.method.inspection() {
+                        Some(inspection) => inspection.local_model(&facts, sent, own, ctx)?,
+                        None => None,
+                    };
                     // A head that grows with its client's tasks has no answer for classes of others.
                     let knows_all = |predictor: &Arc<dyn Predictor>| {
                         predictor.head_rows().is_none_or(|rows| rows.end >= seen)

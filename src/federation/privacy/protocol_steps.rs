@@ -249,8 +249,8 @@ mod tests {
     use super::*;
     use crate::federation::FaultRules;
     use crate::federation::privacy::{FixedPoint, Modulus};
-    use crate::federation::rules::{LinkRules, Rules};
-    use crate::federation::testing::{participant, setup};
+    use crate::federation::rules::Rules;
+    use crate::federation::testing::{mobile_links, participant, setup};
 
     const RULES: SecureAggregation = SecureAggregation {
         numbers: FixedPoint { modulus: Modulus::Bits64, bits: 24 },
@@ -264,7 +264,7 @@ mod tests {
 
     fn links(loss: f64, seed: u64) -> Links {
         let faults = FaultRules { lose_down: loss, lose_up: loss, ..FaultRules::default() };
-        Links::new(LinkRules::MOBILE, faults, seed)
+        Links::new(mobile_links(), faults, seed)
     }
 
     #[test]

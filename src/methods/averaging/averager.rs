@@ -12,8 +12,8 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSpec, ClientResult, ClientState, CohortRule, Disclosures, ExchangeFacts, Failure,
     GeneratedImages, ImageRequest, Member, Message, MessageKind, MessageSpec, Method,
-    MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor, Role, RoundContext,
-    RoundWork, RunContext, SampleCost, Server, Stage, TensorSpec,
+    MethodInspection, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor, Role,
+    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage, TensorSpec,
 };
 use crate::quantity::ClientId;
 use crate::wire::{Body, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
@@ -47,6 +47,12 @@ impl<C: AveragingMethod> Averager<C> {
     /// Returns the method's parameters with the rules for their rows in messages.
     pub(super) fn messages(&self) -> ModelMessages<'_> {
         ModelMessages { shared: self.parts().shared(), model: &self.model, all: &self.parameters }
+    }
+
+    /// Returns true if uploads contain class means or the rows of a classifier.
+    fn discloses(&self) -> bool {
+        let is_head = |name: &str| [LinearHead::WEIGHT, PrototypeHead::PROTOTYPES].contains(&name);
+        self.parts().class_means.is_some() || self.parameters.iter().any(|one| is_head(&one.name))
     }
 
     /// Returns the assets that the downloads of an exchange name: the previous model, then those of the method.
@@ -243,6 +249,7 @@ impl<C: AveragingMethod> Method for Averager<C> {
             features: self.messages().features(),
             uses_network: parts.uses_network,
             stateless: parts.stateless,
+            discloses: self.discloses(),
             memory_footprint: parts.server.memory_footprint(&self.model),
         }
     }
@@ -328,6 +335,12 @@ impl<C: AveragingMethod> Method for Averager<C> {
         }
     }
 
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        Some(self)
+    }
+}
+
+impl<C: AveragingMethod> MethodInspection for Averager<C> {
     /// Returns `None` for a client that received only what it trains: it cannot predict by itself.
     fn local_model(
         &self,
@@ -337,13 +350,6 @@ impl<C: AveragingMethod> Method for Averager<C> {
         ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         self.client_model((facts.view, facts.phase), sent, own, ctx)
-    }
-
-    /// Returns true if uploads contain class means or the rows of a classifier.
-    fn discloses(&self) -> bool {
-        let is_head = |name: &str| [LinearHead::WEIGHT, PrototypeHead::PROTOTYPES].contains(&name);
-        self.parts().upload.has_class_means()
-            || self.parameters.iter().any(|one| is_head(&one.name))
     }
 
     fn disclosures(

@@ -6,7 +6,7 @@ use candle_core::Tensor;
 
 use super::averager::{Averager, is_closing};
 use crate::data::TaskView;
-use crate::methods::parts::AveragingMethod;
+use crate::methods::parts::{AveragingMethod, ClassMeans};
 use crate::policy::{Disclosures, Member, Message, PolicyError, Predictor, RunContext};
 
 impl<C: AveragingMethod> Averager<C> {
@@ -41,22 +41,23 @@ impl<C: AveragingMethod> Averager<C> {
         upload: &Message,
         ctx: &RunContext,
     ) -> Result<Option<Disclosures>, PolicyError> {
-        match self.parts().upload.has_class_means() {
+        match self.parts().class_means {
             _ if is_closing(member.phase) => Ok(None),
-            true => self.disclosed_means(member, upload, ctx),
-            false => self.messages().disclosed_update(member, upload, ctx),
+            Some(means) => self.disclosed_means(means, member, upload, ctx),
+            None => self.messages().disclosed_update(member, upload, ctx),
         }
     }
 
     /// Returns the class means of an upload, with the sample counts of the client's shard.
     fn disclosed_means(
         &self,
+        means: &dyn ClassMeans,
         member: &Member,
         upload: &Message,
         ctx: &RunContext,
     ) -> Result<Option<Disclosures>, PolicyError> {
         let (parts, view) = (self.parts(), &member.participant.view);
-        let mut classes = parts.upload.class_means(upload)?;
+        let mut classes = means.class_means(upload)?;
         let counts = ctx.shard_label_counts(&member.shard);
         for class in &mut classes {
             class.samples = counts.get(&(class.row as u32)).copied().unwrap_or(0).into();
@@ -68,9 +69,7 @@ impl<C: AveragingMethod> Averager<C> {
         let (sent, context) = (&member.download, parts.context(&self.model, ctx));
         let describing =
             match self.messages().client_parameters((view, member.phase), sent, upload)? {
-                Some(whole) => {
-                    parts.upload.describing_model(&context, view.task.index(), &whole)?
-                }
+                Some(whole) => means.describing_model(&context, view.task.index(), &whole)?,
                 None => None,
             };
         let model = match describing {

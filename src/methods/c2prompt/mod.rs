@@ -87,8 +87,8 @@ use crate::model::FrozenPart;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientResult, ClientState, CohortRule, Disclosures, ExchangeFacts, Failure, FeatureMap, Member,
-    Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError,
-    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
+    Message, MessageKind, MessageSpec, Method, MethodInspection, MethodProfile, ModelFacts, Phase,
+    PolicyError, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
 };
 use crate::wire::{Body, Saved, WireError};
 
@@ -260,10 +260,12 @@ impl Method for C2Prompt {
         outcomes
     }
 
-    fn discloses(&self) -> bool {
-        true
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        Some(self)
     }
+}
 
+impl MethodInspection for C2Prompt {
     /// Returns the moments of classes, or the update of the client task in a round of training.
     fn disclosures(
         &self,

@@ -37,13 +37,12 @@ use self::distillation::{CfedStudent, TeacherLogits, auxiliary_samples};
 use self::roles::RELEASE;
 pub use self::roles::{CohortDivision, REVIEWER, RoleAssignment, Rounding};
 use super::averaging::{
-    ClosedRound, LocalTrainingResult, PackClient, PackResult, Requirement, previous,
-    train_sequentially,
+    ClosedRound, LocalTrainingResult, PackClient, PackResult, previous, train_sequentially,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
+    AveragingMethod, ClientContext, Demands, DownloadExtras, LocalTraining, LocalUpdate, Parts,
     PlainDownload, PreviousModel, ServerUpdate, TrainedRows, Workload,
 };
 use super::trainable::TrainableKeys;
@@ -225,16 +224,14 @@ impl LocalUpdate<()> for Cfed {
         }
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        self.reviews().then(|| requirements::auxiliary(self.sends_shards())).into_iter().collect()
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         let why = "the old model that is reviewed is of one task";
-        if self.reviews() {
-            Restriction::against(&[Capability::MixedTasks], why)
-        } else {
-            Vec::new()
+        match self.reviews() {
+            true => Demands {
+                requirements: vec![requirements::auxiliary()],
+                restrictions: Restriction::against(&[Capability::MixedTasks], why),
+            },
+            false => Demands::default(),
         }
     }
 }
@@ -281,6 +278,10 @@ impl DownloadExtras<()> for Cfed {
         let body = Body::new(Vec::new(), vec![Section::new(Kind::Exemplars, vec![images])]);
         Ok(vec![Arc::new(Asset::new(SURROGATE, 0, Kind::Exemplars, body))])
     }
+
+    fn demands(&self) -> Demands {
+        Demands::requiring([requirements::images_of_one_size()])
+    }
 }
 
 impl ServerUpdate<()> for Cfed {
@@ -303,8 +304,8 @@ impl ServerUpdate<()> for Cfed {
         shard * (f64::from(self.server_epochs) + (updates + 1) as f64 / 3.0)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        self.server_distils.then(requirements::auxiliary_of_server).into_iter().collect()
+    fn demands(&self) -> Demands {
+        Demands::requiring(self.server_distils.then(requirements::auxiliary_of_server))
     }
 }
 

@@ -3,27 +3,32 @@
 use crate::methods::averaging::Requirement;
 use crate::scenario::{DataSource, RequirementError, Scenario};
 
-/// Requires auxiliary samples for reviewers.
-///
-/// With `are_sent`, their shards are sent, so that all images must be of one size.
-pub(super) fn auxiliary(are_sent: bool) -> Requirement {
+/// Requires auxiliary samples, on which reviewers train.
+pub(super) fn auxiliary() -> Requirement {
     let instead = "`method.reviewers = 0`";
     let violation = move |scenario: &Scenario| {
-        let Some(section) = &scenario.data.auxiliary else {
+        scenario.data.auxiliary.is_none().then(|| {
             let help = format!("add `[data.auxiliary]` with `fraction = 0.1`, or set {instead}");
             let message = "reviewers distill on samples that belong to no client";
-            return Some(RequirementError::new("data.auxiliary", message, "there are none", help));
-        };
+            RequirementError::new("data.auxiliary", message, "there are none", help)
+        })
+    };
+    Requirement::new(violation)
+        .summarized(format!("samples that belong to no client: [data.auxiliary] (or {instead})"))
+}
+
+/// Requires auxiliary images of one size, as downloads carry the shards of reviewers.
+pub(super) fn images_of_one_size() -> Requirement {
+    Requirement::new(|scenario: &Scenario| {
+        let section = scenario.data.auxiliary.as_ref()?;
         let data = section.as_data(&scenario.data).unwrap_or_else(|| scenario.data.clone());
-        let are_unsized = are_sent && (!data.is_square() || data.source == DataSource::Play);
+        let are_unsized = !data.is_square() || data.source == DataSource::Play;
         are_unsized.then(|| {
             let message = "only images of one size can be sent";
             let help = "set `method.surrogate = \"held\"`, or a square `data.stored_size`";
             RequirementError::new("method.surrogate", message, "each has its own size", help)
         })
-    };
-    Requirement::new(violation)
-        .summarized(format!("samples that belong to no client: [data.auxiliary] (or {instead})"))
+    })
 }
 
 /// Requires a shard of auxiliary samples for the server.

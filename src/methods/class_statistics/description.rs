@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{ClassGaussian, ClassMean, ClassStatistics, CovarianceForm, messages};
 use crate::learning::Classifier;
 use crate::methods::averaging::{LocalTrainingResult, PackClient, sample_count};
-use crate::methods::parts::{ClientContext, UploadExtras};
+use crate::methods::parts::{ClassMeans, ClientContext, UploadExtras};
 use crate::numerics::gaussian::DiagonalGaussian;
 use crate::numerics::streams::Domain;
 use crate::policy::{
@@ -20,6 +20,14 @@ use crate::wire::Section;
 pub trait DescribesClasses {
     /// Returns the settings of the descriptions.
     fn descriptions(&self) -> Descriptions;
+
+    /// Returns the part for class means; `None` if uploads describe no class.
+    fn as_class_means(&self) -> Option<&dyn ClassMeans>
+    where
+        Self: Sized,
+    {
+        self.descriptions().used.then_some(self)
+    }
 
     /// Returns the width of a feature.
     fn feature_width(&self, model: &ModelFacts) -> usize;
@@ -61,10 +69,16 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
         self.descriptions().accepts(update)
     }
 
-    fn has_class_means(&self) -> bool {
-        self.descriptions().used
+    fn size(&self) -> UploadSize {
+        DescribesClasses::size(self)
     }
 
+    fn work(&self, samples: usize) -> f64 {
+        DescribesClasses::work(self, samples)
+    }
+}
+
+impl<M: DescribesClasses> ClassMeans for M {
     fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
         let disclosure = |ClassMean { row, count, mean }| ClassDisclosure {
             row: row as usize,
@@ -72,14 +86,6 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
             mean,
         };
         Ok(ClassMean::reported(update)?.into_iter().map(disclosure).collect())
-    }
-
-    fn size(&self) -> UploadSize {
-        DescribesClasses::size(self)
-    }
-
-    fn work(&self, samples: usize) -> f64 {
-        DescribesClasses::work(self, samples)
     }
 }
 

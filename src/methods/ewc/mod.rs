@@ -43,8 +43,8 @@ use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{FORM_SOURCE, local_fisher};
 use super::parts::{
-    AveragingMethod, ClientContext, DownloadExtras, FinalExchange, LocalTraining, LocalUpdate,
-    ModelAdaptation, Parts, PreviousModel, ServerUpdate, TaskEnd,
+    AveragingMethod, ClientContext, Demands, DownloadExtras, FinalExchange, LocalTraining,
+    LocalUpdate, ModelAdaptation, Parts, PreviousModel, ServerUpdate, TaskEnd,
 };
 use super::task_labels::{LABELS_SOURCE, TaskLabels};
 use crate::data::TaskView;
@@ -265,13 +265,13 @@ impl LocalUpdate<OwnImportance> for Ewc {
         Ok(Box::new(EwcObjective::new(network, anchors, self.strength(), labels)))
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         match self.site {
-            FisherKeeper::Server => Vec::new(),
-            FisherKeeper::Client => vec![Requirement::returning_clients(
+            FisherKeeper::Server => Demands::default(),
+            FisherKeeper::Client => Demands::requiring([Requirement::returning_clients(
                 "clients keep their own earlier model, but fresh clients have none",
                 Some("`method.site = \"server\"`"),
-            )],
+            )]),
         }
     }
 }

@@ -20,14 +20,14 @@ pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 use super::HeadForm;
 use super::averaging::{AveragingConfig, ClientWeighting, Parameters, Requirement, ServerState};
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ModelAdaptation, Parts, TrainingSettings};
+use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
-use crate::methods::parts::sample_cost::of_prefix;
+use crate::methods::parts::sample_cost::{of_parameters, of_prefix};
 use crate::model::{HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, ModelFacts, PolicyError, RunContext};
+use crate::policy::{ClientState, ModelFacts, PolicyError, RunContext, SampleCost};
 use crate::scenario::reader::Keys;
 
 /// Keys of the `[method]` table of FedAvg-Prompt.
@@ -90,15 +90,17 @@ impl ModelAdaptation for FedAvgPrompt {
     }
 
     /// Requires blocks for the pools.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let instead = "use `method.name = \"fedavg\"`";
-        vec![Requirement::blocks("a pool of prompts", instead)]
+        Demands::requiring([Requirement::blocks("a pool of prompts", instead)])
     }
 
     /// Counts the prefix of each block, the sum of all prompts of its pool, and their weights by keys.
-    fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
+    fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
         let PoolShape { blocks, pool, length, dim } = self.pools(model);
-        blocks as f64 * (of_prefix(model, length) + (pool * (length + 1) * dim) as f64)
+        let prompts =
+            blocks as f64 * (of_prefix(model, length) + (pool * (length + 1) * dim) as f64);
+        of_parameters(model, &self.parameters(model), prompts, true)
     }
 
     fn prompting(

@@ -61,12 +61,11 @@ use self::predictor::DiscriminatorModel;
 pub use self::state::FedCilState;
 use super::HeadForm;
 use super::averaging::{
-    AveragingConfig, ClosedRound, PackClient, PackResult, Parameters, Requirement,
-    train_sequentially,
+    AveragingConfig, ClosedRound, PackClient, PackResult, Parameters, train_sequentially,
 };
 use super::entry::MethodEntry;
 use super::parts::{
-    AveragingMethod, DownloadExtras, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
+    AveragingMethod, Demands, DownloadExtras, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
     ServerUpdate, TaskEnd, TrainedRows, Workload,
 };
 use crate::model::{AcGenerator, ParameterSet, of_generator};
@@ -109,10 +108,6 @@ impl ModelAdaptation for FedCil {
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         Ok(self.config(model).initial_parameters(init))
-    }
-
-    fn prompt_multiplications(&self, _model: &ModelFacts, _task: usize) -> f64 {
-        0.0
     }
 
     /// Returns the cost of a pass, the unit of work, and of a prediction by the discriminator.
@@ -190,12 +185,12 @@ impl LocalUpdate<FedCilState> for FedCil {
         model.passes(self.step_multiplications(model, images, replays) + replayed + agreement)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        self.requirements_of()
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(&[Capability::MixedTasks], "the last generator is of one task")
+    fn demands(&self) -> Demands {
+        let why = "the last generator is of one task";
+        Demands {
+            requirements: self.requirements_of(),
+            restrictions: Restriction::against(&[Capability::MixedTasks], why),
+        }
     }
 }
 

@@ -51,7 +51,7 @@ use super::averaging::{
 use super::entry::MethodEntry;
 use super::held::HeldSamples;
 use super::parts::{
-    AveragingMethod, LocalTraining, LocalUpdate, ModelAdaptation, Parts, PreviousModel,
+    AveragingMethod, Demands, LocalTraining, LocalUpdate, ModelAdaptation, Parts, PreviousModel,
     TrainedRows, Workload,
 };
 use crate::data::Shard;
@@ -278,17 +278,16 @@ impl LocalUpdate<HeldSamples> for FedHaf {
     }
 
     /// Requires that clients with exemplars return.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let why = "FedHAF's clients keep exemplars, but fresh clients never come back";
         let returning = || Requirement::returning_clients(why, Some("`method.retention = 0.0`"));
-        (self.retention > 0.0).then(returning).into_iter().collect()
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(
-            &[Capability::MixedTasks],
-            "the previous model that teaches is of one task",
-        )
+        Demands {
+            requirements: (self.retention > 0.0).then(returning).into_iter().collect(),
+            restrictions: Restriction::against(
+                &[Capability::MixedTasks],
+                "the previous model that teaches is of one task",
+            ),
+        }
     }
 }
 

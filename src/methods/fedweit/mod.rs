@@ -203,14 +203,11 @@ impl Method for FedWeitMethod {
         let below = model.backbone.multiplications();
         let answering = (model.clients * (view.task.index() + 1)) as f64;
         let forward = below + head;
-        match self.config.train {
-            SplitLayers::Network => {
-                SampleCost { forward, backward: 2.0 * forward, inference: answering * forward }
-            }
-            SplitLayers::Head => {
-                SampleCost { forward, backward: head, inference: below + answering * head }
-            }
-        }
+        let (backward, inference) = match self.config.train {
+            SplitLayers::Network => (2.0 * forward, answering * forward),
+            SplitLayers::Head => (head, below + answering * head),
+        };
+        SampleCost { forward, backward, inference, work: None }
     }
 
     fn train(

@@ -31,7 +31,7 @@ pub enum OldModel {
 
 /// Keys of the `[method]` table of GLFC, or of LGA.
 #[derive(Clone, Debug, PartialEq, Keys)]
-#[keys(given(release: Release), function = read_release)]
+#[keys(given(release: Release), default_given(Release::Glfc), function = read_release)]
 pub struct Glfc {
     /// Trained parameters and their aggregation; all classes seen are trained.
     #[key(read = FedAvg::read_keys(table, release.fedavg_keys()))]
@@ -84,12 +84,6 @@ pub struct Glfc {
         source = "GLFC; Powder's port has last"
     )]
     pub rows: HeadRows,
-}
-
-impl Default for Glfc {
-    fn default() -> Self {
-        defaults(Glfc::read)
-    }
 }
 
 impl Glfc {

@@ -91,9 +91,9 @@ use super::entry::MethodEntry;
 use super::head_form::HeadForm;
 use super::herded::herding_work;
 use super::parts::{
-    AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, ModelAdaptation,
-    Parts, PlainDownload, PreviousModel, ServerUpdate, TaskEnd, TrainedRows, UploadExtras,
-    Workload,
+    AveragingMethod, ClientContext, Demands, DownloadExtras, LocalTraining, LocalUpdate,
+    ModelAdaptation, Parts, PlainDownload, PreviousModel, ServerUpdate, TaskEnd, TrainedRows,
+    UploadExtras, Workload,
 };
 use crate::learning::gradient_matching::LeNet;
 use crate::model::{Parameter, ParameterSet};
@@ -161,16 +161,17 @@ impl LocalUpdate<GlfcClientState> for Glfc {
         every_round + chosen + gradients
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        let mut all = vec![Requirement::returning_clients(
+    /// Excludes mixed tasks if the old model or an entropy jump belongs to a single task.
+    fn demands(&self) -> Demands {
+        let mut requirements = vec![Requirement::returning_clients(
             "clients keep exemplars and their learned classes, but fresh clients never come back",
             None,
         )];
         if self.has_proxy() {
-            all.push(requirements::images());
+            requirements.push(requirements::images());
         }
         if self.rows == HeadRows::Last {
-            all.push(Requirement::own_client_tasks(
+            requirements.push(Requirement::own_client_tasks(
                 "method.rows",
                 "`rows = \"last\"` needs client tasks: with shared tasks, only the last client's rows would remain \
                  of a round",
@@ -178,13 +179,8 @@ impl LocalUpdate<GlfcClientState> for Glfc {
             ));
         }
         if self.lr_schedule != RateSchedule::Client {
-            all.push(Requirement::new(requirements::require_one_schedule));
+            requirements.push(Requirement::new(requirements::require_one_schedule));
         }
-        all
-    }
-
-    /// Excludes mixed tasks if the old model or an entropy jump belongs to a single task.
-    fn restrictions(&self) -> Vec<Restriction> {
         let why = match (self.old_model, self.task_detection) {
             (OldModel::TaskEnd, _) => {
                 "the old model that teaches is of one task (with `old_model = \"received\"` every \
@@ -197,9 +193,9 @@ impl LocalUpdate<GlfcClientState> for Glfc {
             (OldModel::Received, Signal::Entropy) => {
                 "outputs of other clients' tasks do not show a client's own task (use `task_detection = \"task\"`)"
             }
-            (OldModel::Received, Signal::Task) => return Vec::new(),
+            (OldModel::Received, Signal::Task) => return Demands::requiring(requirements),
         };
-        Restriction::against(&[Capability::MixedTasks], why)
+        Demands { requirements, restrictions: Restriction::against(&[Capability::MixedTasks], why) }
     }
 }
 

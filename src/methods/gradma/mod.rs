@@ -36,15 +36,14 @@ use super::averaging::{
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
+    AveragingMethod, ClientContext, Demands, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
     ServerUpdate, TaskStart, Workload,
 };
 use crate::learning::{Classifier, TrainingPlan};
 use crate::model::ParameterSet;
 use crate::numerics::cone::Program;
 use crate::policy::{
-    Capability, MemoryFootprint, Metrics, ModelFacts, PolicyError, Restriction, RoundContext,
-    RunContext,
+    Capability, MemoryFootprint, Metrics, ModelFacts, PolicyError, RoundContext, RunContext,
 };
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
@@ -238,14 +237,14 @@ impl LocalUpdate<VectorStore> for GradMa {
         3.0 * passes + model.passes(turned as f64 * program as f64)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let (instead, decay) = (Some("`method.project = \"server\"`"), Some("`method.decay`"));
         let plain = || Requirement::plain_sgd("GradMA turns gradients", instead, decay);
         let why = "clients keep the model of their last round, but fresh clients have none";
         let received = Some("`method.previous = \"received\"`");
         let returning = || Requirement::returning_clients(why, received);
         let plain = self.at_clients().then(plain);
-        plain.into_iter().chain(self.keeps_last().then(returning)).collect()
+        Demands::requiring(plain.into_iter().chain(self.keeps_last().then(returning)))
     }
 }
 
@@ -311,13 +310,13 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         Some(Keeper::Client.memory_footprint(&self.parts().shared(), model, (vectors, 0)))
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         match self.at_server() {
-            true => Restriction::against(
+            true => Demands::restricting(
                 &[Capability::MixedTasks],
                 "updates that it remembers are of one task",
             ),
-            false => Vec::new(),
+            false => Demands::default(),
         }
     }
 }

@@ -33,12 +33,10 @@ use self::label_counts::{LabelCounts, teacher};
 use super::averaging::ClosedRound;
 use super::entry::MethodEntry;
 use super::fedavg_prompt::FedAvgPrompt;
-use super::parts::{AveragingMethod, Parts, ServerUpdate, TaskEnd, TaskStart};
+use super::parts::{AveragingMethod, Demands, Parts, ServerUpdate, TaskEnd, TaskStart};
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;
-use crate::policy::{
-    Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, RunContext,
-};
+use crate::policy::{Capability, Metrics, ModelFacts, PolicyError, RoundContext, RunContext};
 use crate::scenario::reader::Keys;
 
 /// Keys of the `[method]` table of HePCo.
@@ -106,8 +104,8 @@ impl ServerUpdate<HepcoMemory> for Hepco {
         model.passes(self.server.multiplications(&shape, model.classes, task, updates))
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(&[Capability::MixedTasks], "its server compares clients of one task")
+    fn demands(&self) -> Demands {
+        Demands::restricting(&[Capability::MixedTasks], "its server compares clients of one task")
     }
 }
 

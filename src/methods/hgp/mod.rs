@@ -26,13 +26,14 @@ use super::averaging::{AveragingConfig, ClientWeighting, ClosedRound, Parameters
 use super::class_statistics::{DescribesClasses, Descriptions, FeatureSpread, Prototypes};
 use super::entry::MethodEntry;
 use super::parts::{
-    AveragingMethod, LocalUpdate, ModelAdaptation, Parts, ServerUpdate, TrainingSettings, Workload,
+    AveragingMethod, Demands, LocalUpdate, ModelAdaptation, Parts, ServerUpdate, TrainingSettings,
+    Workload,
 };
 use crate::data::TaskView;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, RunContext, UploadSize,
+    Capability, Metrics, ModelFacts, PolicyError, RoundContext, RunContext, UploadSize,
 };
 
 impl AveragingMethod for Hgp {
@@ -42,7 +43,13 @@ impl AveragingMethod for Hgp {
     fn parts(&self) -> Parts<'_, (), Prototypes> {
         let averaging =
             AveragingConfig { weights: ClientWeighting::BySamples, head: self.head_form };
-        Parts { local: self, upload: self, server: self, ..Parts::fedavg(self, averaging) }
+        Parts {
+            local: self,
+            upload: self,
+            class_means: self.as_class_means(),
+            server: self,
+            ..Parts::fedavg(self, averaging)
+        }
     }
 }
 
@@ -77,12 +84,14 @@ impl ModelAdaptation for Hgp {
     }
 
     /// Requires blocks for a prompt, and a trainable backbone if all parameters are trained.
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let instead = "`method.train = \"head\"`";
         match self.train {
-            Learns::Prompt => vec![Requirement::blocks("the prompt of HGP", instead)],
-            Learns::All => vec![Requirement::trainable_backbone(instead)],
-            Learns::Head => Vec::new(),
+            Learns::Prompt => {
+                Demands::requiring([Requirement::blocks("the prompt of HGP", instead)])
+            }
+            Learns::All => Demands::requiring([Requirement::trainable_backbone(instead)]),
+            Learns::Head => Demands::default(),
         }
     }
 
@@ -139,13 +148,13 @@ impl ServerUpdate<Prototypes> for Hgp {
         self.rebalancing.work(model, &round.stage.view)
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         match self.rebalancing.is_on() {
             true => {
                 let why = "its server balances old classes against those of one task";
-                Restriction::against(&[Capability::MixedTasks], why)
+                Demands::restricting(&[Capability::MixedTasks], why)
             }
-            false => Vec::new(),
+            false => Demands::default(),
         }
     }
 }

@@ -44,8 +44,8 @@ use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::herded::{choosing_work, exemplars_after};
 use super::parts::{
-    Answer, AveragingMethod, ClientContext, FinalExchange, LocalTraining, LocalUpdate, Parts,
-    PreviousModel, TrainedRows, Workload,
+    Answer, AveragingMethod, ClientContext, Demands, FinalExchange, LocalTraining, LocalUpdate,
+    Parts, PreviousModel, TrainedRows, Workload,
 };
 use super::trainable::TrainableKeys;
 use crate::data::{Shard, TaskView};
@@ -265,21 +265,16 @@ impl LocalUpdate<ExemplarState> for Icarl {
         load.with_teachers(1, load.passes_over(samples + exemplars))
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        match self.memory_size {
+    fn demands(&self) -> Demands {
+        let requirements = match self.memory_size {
             0 => Vec::new(),
             _ => vec![Requirement::returning_clients(
                 "clients keep exemplars, but fresh clients never come back",
                 Some("`method.memory_size = 0`"),
             )],
-        }
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(
-            &[Capability::MixedTasks],
-            "the previous network that teaches is of one task",
-        )
+        };
+        let why = "the previous network that teaches is of one task";
+        Demands { requirements, restrictions: Restriction::against(&[Capability::MixedTasks], why) }
     }
 }
 

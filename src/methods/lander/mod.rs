@@ -59,7 +59,7 @@ use super::image_synthesis::{
     OldModelReplay, image_asset, image_asset_specs, replay_work, saved_images,
 };
 use super::parts::{
-    AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, ModelAdaptation, Parts,
+    AveragingMethod, ClientContext, Demands, DownloadExtras, LocalUpdate, ModelAdaptation, Parts,
     PreviousModel, RowQuery, ServerUpdate, TaskEnd, TaskStart, TrainedRows, TrainingSettings,
     UploadExtras, Workload,
 };
@@ -168,8 +168,8 @@ impl ModelAdaptation for Lander {
         self.fedavg.rate_factor(name)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        self.fedavg.requirements()
+    fn demands(&self) -> Demands {
+        Demands::requiring(self.fedavg.demands().requirements)
     }
 }
 
@@ -200,15 +200,14 @@ impl LocalUpdate<()> for Lander {
         replay_work(load, self.synthetic_batch)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        vec![Requirement::generated_images(), requirements::embeddings(self)]
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(
-            &[Capability::MixedTasks],
-            "the old model and its images are of one task",
-        )
+    fn demands(&self) -> Demands {
+        Demands {
+            requirements: vec![Requirement::generated_images(), requirements::embeddings(self)],
+            restrictions: Restriction::against(
+                &[Capability::MixedTasks],
+                "the old model and its images are of one task",
+            ),
+        }
     }
 }
 

@@ -32,8 +32,8 @@ use self::memory::{EARLIER, Tasks, by_task, stacked};
 use super::averaging::{AveragingConfig, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
 use super::parts::{
-    Answer, AveragingMethod, DownloadExtras, LocalUpdate, ModelAdaptation, Parts, RowQuery,
-    Workload,
+    Answer, AveragingMethod, Demands, DownloadExtras, LocalUpdate, ModelAdaptation, Parts,
+    RowQuery, Workload,
 };
 use crate::learning::Classifier;
 use crate::model::{Factor, HeadKind, ParameterSet, is_lora};
@@ -135,14 +135,14 @@ impl ModelAdaptation for Lorm {
         }
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
-        vec![Requirement::blocks("a LoRA", instead)]
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
         let why = "a round trains the factor that the one before held fixed";
-        Restriction::against(&[Capability::LateUpdates, Capability::MixedTasks], why)
+        let excluded = [Capability::LateUpdates, Capability::MixedTasks];
+        Demands {
+            requirements: vec![Requirement::blocks("a LoRA", instead)],
+            restrictions: Restriction::against(&excluded, why),
+        }
     }
 }
 

@@ -3,13 +3,13 @@
 use super::Lorm;
 use super::memory::Tasks;
 use crate::methods::averaging::{ClosedRound, RowPurpose, is_closing};
-use crate::methods::parts::{ServerUpdate, TaskEnd, TransformUpload};
+use crate::methods::parts::{Demands, ServerUpdate, TaskEnd, TransformUpload};
 use crate::methods::regression::{Layer, Unseen, answer_in_place_of, answers, inverse, values_of};
 use crate::model::{Factor, Parameter, ParameterSet, is_lora, lora_name};
 use crate::numerics::regression_mean::regression_mean;
 use crate::policy::{
     Capability, ExchangeFacts, MemoryFootprint, Message, MessageSpec, Metrics, ModelFacts,
-    PolicyError, Restriction, RoundContext, RunContext,
+    PolicyError, RoundContext, RunContext,
 };
 use crate::wire::{Kind, NamedTensor, Section};
 
@@ -55,9 +55,9 @@ impl TransformUpload for Lorm {
         Ok(upload)
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         let why = "its server multiplies the factors of each client by that client's own moments";
-        Restriction::against(&[Capability::SecureAggregation], why)
+        Demands::restricting(&[Capability::SecureAggregation], why)
     }
 }
 

@@ -45,7 +45,7 @@ use self::objective::{ImageReplay, MfclObjective};
 use super::averaging::{CrossEntropy, Objective, PackClient, Requirement, first_of, previous};
 use super::entry::MethodEntry;
 use super::parts::{
-    AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, Parts, PreviousModel,
+    AveragingMethod, ClientContext, Demands, DownloadExtras, LocalUpdate, Parts, PreviousModel,
     ServerUpdate, TaskEnd, TrainedRows, Workload,
 };
 use crate::learning::Classifier;
@@ -124,15 +124,14 @@ impl LocalUpdate<()> for Mfcl {
         (1.0 + forward / 3.0) * (load.passes() + images) + load.model.passes(images * generated)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        vec![Requirement::generated_images()]
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(
-            &[Capability::MixedTasks],
-            "the old model and its generator are of one task",
-        )
+    fn demands(&self) -> Demands {
+        Demands {
+            requirements: vec![Requirement::generated_images()],
+            restrictions: Restriction::against(
+                &[Capability::MixedTasks],
+                "the old model and its generator are of one task",
+            ),
+        }
     }
 }
 

@@ -3,16 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Demands;
 use super::sample_cost::{of_parameters, of_prefix};
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView};
-use crate::methods::averaging::{Parameters, Requirement, RowPurpose, RowSelection};
+use crate::methods::averaging::{Parameters, RowPurpose, RowSelection};
 use crate::methods::head_form::HeadForm;
 use crate::model::{BatchNormMode, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Metrics, ModelFacts, Participant, PolicyError, Predictor, Restriction, RunContext, SampleCost,
-    WireForm, kind_of,
+    Metrics, ModelFacts, Participant, PolicyError, Predictor, RunContext, SampleCost, WireForm,
+    kind_of,
 };
 use crate::wire::Kind;
 
@@ -59,21 +60,15 @@ pub trait ModelAdaptation {
         None
     }
 
-    /// Returns the multiplications that prompts add to a sample's forward pass, without its query.
-    ///
-    /// By default prompts are prefixes, with a matrix for each block.
-    fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
-        let _ = task;
-        let parameters = self.parameters(model);
-        let prompts = parameters.iter().filter(|one| kind_of(&one.name) == Kind::Prompt);
-        prompts.map(|one| of_prefix(model, one.shape[0])).sum()
-    }
-
     /// Returns the multiplications of a sample in a task, for counts of floating-point operations.
+    ///
+    /// By default prompts are prefixes, with a matrix for each block; see [`of_parameters`] for others.
     fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
+        let parameters = self.parameters(model);
         let asks_queries = self.prompting(model, task, false).is_some();
-        let prompts = self.prompt_multiplications(model, task);
-        of_parameters(model, &self.parameters(model), prompts, asks_queries)
+        let prompts = parameters.iter().filter(|one| kind_of(&one.name) == Kind::Prompt);
+        let prompts = prompts.map(|one| of_prefix(model, one.shape[0])).sum();
+        of_parameters(model, &parameters, prompts, asks_queries)
     }
 
     /// Returns settings of the training of a task.
@@ -133,14 +128,9 @@ pub trait ModelAdaptation {
         Ok(Arc::new(Classifier::frozen_with(&ctx.backbone, theta, prompting)?))
     }
 
-    /// Returns the requirements of these parameters on a scenario.
-    fn requirements(&self) -> Vec<Requirement> {
-        Vec::new()
-    }
-
-    /// Returns the capabilities of the engine that these parameters do not support.
-    fn restrictions(&self) -> Vec<Restriction> {
-        Vec::new()
+    /// Returns the demands of these parameters on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Demands;
 use crate::model::ParameterSet;
 use crate::policy::{Message, ModelFacts, PolicyError, Predictor, RunContext};
 
@@ -35,5 +36,10 @@ pub trait Answer<M> {
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let _ = (model, task, sent, theta, ctx);
         Ok(None)
+    }
+
+    /// Returns the demands of the predictors on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }

@@ -1,32 +1,25 @@
-//! Requirements and restrictions of all parts of a method.
+//! Demands of a part of a method on scenario and engine.
 
-use super::Parts;
-use crate::methods::averaging::{Requirement, ServerState};
-use crate::policy::{ClientState, Restriction};
+use crate::methods::averaging::Requirement;
+use crate::policy::{Capability, Restriction};
 
-impl<S: ClientState, M: ServerState> Parts<'_, S, M> {
-    /// Returns the requirements of all parts on a scenario.
-    pub fn requirements(&self) -> Vec<Requirement> {
-        let mut requirements = self.adaptation.requirements();
-        requirements.extend(self.local.requirements());
-        requirements.extend(self.server.requirements());
-        requirements
+/// Demands of a part of a method; by default none.
+#[derive(Default)]
+pub struct Demands {
+    /// Requirements on a scenario.
+    pub requirements: Vec<Requirement>,
+    /// Capabilities of the engine that message specifications allow but the part does not support.
+    pub restrictions: Vec<Restriction>,
+}
+
+impl Demands {
+    /// Creates demands on scenarios alone.
+    pub fn requiring(requirements: impl IntoIterator<Item = Requirement>) -> Demands {
+        Demands { requirements: requirements.into_iter().collect(), restrictions: Vec::new() }
     }
 
-    /// Returns the capabilities that message specifications allow but a part does not support.
-    ///
-    /// If several parts restrict a capability, the reason of the first is shown.
-    pub fn restrictions(&self) -> Vec<Restriction> {
-        let mut restrictions = self.local.restrictions();
-        restrictions.extend(self.upload.restrictions());
-        restrictions
-            .extend(self.transform.into_iter().flat_map(|transform| transform.restrictions()));
-        restrictions.extend(self.server.restrictions());
-        for restriction in self.adaptation.restrictions() {
-            if restrictions.iter().all(|known| known.service != restriction.service) {
-                restrictions.push(restriction);
-            }
-        }
-        restrictions
+    /// Creates demands that exclude capabilities, all for one reason.
+    pub fn restricting(services: &[Capability], why: &'static str) -> Demands {
+        Demands { requirements: Vec::new(), restrictions: Restriction::against(services, why) }
     }
 }

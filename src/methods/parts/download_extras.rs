@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Demands;
 use crate::policy::{
     Asset, AssetSpec, ExchangeFacts, Message, ModelFacts, Participant, PolicyError, RoundContext,
     RunContext, TensorSpec,
@@ -91,6 +92,11 @@ pub trait DownloadExtras<M> {
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         let _ = (memory, participant, ctx);
         Ok(Vec::new())
+    }
+
+    /// Returns the demands of tensors, fields and assets on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Exchange after the training of a task.
 
-use super::ClientContext;
+use super::{ClientContext, Demands};
 use crate::data::TaskView;
 use crate::methods::averaging::{ClosedRound, PackClient};
 use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, TensorSpec};
@@ -46,5 +46,10 @@ pub trait FinalExchange<S, M> {
     fn work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
         let _ = (model, view);
         samples as f64
+    }
+
+    /// Returns the demands of the exchange on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }

@@ -1,9 +1,9 @@
 //! Training of a pack of clients.
 
-use super::{ClientContext, LocalTraining, Workload};
+use super::{ClientContext, Demands, LocalTraining, Workload};
 use crate::learning::Classifier;
-use crate::methods::averaging::{CrossEntropy, Objective, PackClient, PackResult, Requirement};
-use crate::policy::{PolicyError, Restriction};
+use crate::methods::averaging::{CrossEntropy, Objective, PackClient, PackResult};
+use crate::policy::PolicyError;
 
 /// Training of a pack of clients (ClientUpdate of McMahan et al. 2017).
 pub trait LocalUpdate<S> {
@@ -43,14 +43,9 @@ pub trait LocalUpdate<S> {
         load.passes()
     }
 
-    /// Returns the requirements of such training on a scenario.
-    fn requirements(&self) -> Vec<Requirement> {
-        Vec::new()
-    }
-
-    /// Returns the capabilities of the engine that such training does not support.
-    fn restrictions(&self) -> Vec<Restriction> {
-        Vec::new()
+    /// Returns the demands of such training on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }
 

@@ -9,13 +9,13 @@
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                (averaging, transform)
 //!          its own step after the mean                                             (server update)
 //! ```
-//! Requirements, restrictions and costs belong to the part that causes them. The declaration of the parameters
+//! Demands on scenario and engine ([`Demands`]) and costs belong to the part that causes them. The declaration of the parameters
 //! determines the rows that travel, the uploads that may be late, and the sums that secure aggregation may hide.
 
 mod adaptation;
 mod answer;
+mod class_means;
 mod client_context;
-mod costs;
 mod demands;
 mod download_extras;
 mod exchange;
@@ -24,16 +24,19 @@ mod local_training;
 mod local_update;
 mod previous_model;
 mod roles;
-pub(in crate::methods) mod sample_cost;
+pub mod sample_cost;
 mod server_update;
 mod shared_model;
+mod totals;
 mod transform_upload;
 mod upload_extras;
 mod workload;
 
 pub use adaptation::{ModelAdaptation, RowQuery, TrainingSettings};
 pub use answer::Answer;
+pub use class_means::ClassMeans;
 pub use client_context::ClientContext;
+pub use demands::Demands;
 pub use download_extras::{DownloadExtras, PlainDownload};
 pub use final_exchange::FinalExchange;
 pub use local_training::LocalTraining;
@@ -74,6 +77,8 @@ pub struct Parts<'m, S, M> {
     pub local: &'m dyn LocalUpdate<S>,
     /// Tensors of an upload in addition to parameters.
     pub upload: &'m dyn UploadExtras<S>,
+    /// Mean features of classes in an upload; `None` if it has none.
+    pub class_means: Option<&'m dyn ClassMeans>,
     /// Tensors, fields and assets of a download in addition to parameters.
     pub download: &'m dyn DownloadExtras<M>,
     /// Model of the end of the previous task, if clients get it.
@@ -116,6 +121,7 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
             trains: TrainedRows::Usual,
             local: &PlainTraining,
             upload: &SampleCount,
+            class_means: None,
             download: &PlainDownload,
             previous_model: None,
             server: &PlainMean,

@@ -1,5 +1,6 @@
 //! Division of a cohort by roles.
 
+use super::Demands;
 use crate::policy::{Participant, Role, RoundContext};
 use crate::quantity::ClientId;
 
@@ -10,4 +11,9 @@ pub trait Roles {
 
     /// Returns the participants of a round: a pure function of its arguments.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant>;
+
+    /// Returns the demands of the division on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
+    }
 }

@@ -40,7 +40,7 @@ pub fn of_parameters(
         (false, None) => added,
     };
     let queries = if asks_queries { backbone.multiplications() } else { 0.0 };
-    SampleCost { forward, backward, inference: forward + queries }
+    SampleCost { forward, backward, inference: forward + queries, work: None }
 }
 
 /// Returns the multiplications of a prefix in a forward pass: one per token and number of its `rows`.

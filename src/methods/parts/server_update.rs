@@ -1,11 +1,12 @@
 //! Step of the server after the mean.
 
-use crate::methods::averaging::{ClosedRound, Requirement};
+use super::Demands;
+use crate::methods::averaging::ClosedRound;
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    GeneratedImages, ImageRequest, MemoryFootprint, Metrics, ModelFacts, PolicyError, Restriction,
-    RoundContext, RunContext, Stage,
+    GeneratedImages, ImageRequest, MemoryFootprint, Metrics, ModelFacts, PolicyError, RoundContext,
+    RunContext, Stage,
 };
 use crate::wire::Body;
 
@@ -93,14 +94,9 @@ pub trait ServerUpdate<M> {
         None
     }
 
-    /// Returns the requirements of the step on a scenario.
-    fn requirements(&self) -> Vec<Requirement> {
-        Vec::new()
-    }
-
-    /// Returns the capabilities of the engine that the step does not support.
-    fn restrictions(&self) -> Vec<Restriction> {
-        Vec::new()
+    /// Returns the demands of the step on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }
 

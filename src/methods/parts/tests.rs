@@ -37,12 +37,12 @@ impl LocalUpdate<()> for Demanding {
         10.0 * load.samples as f64
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        vec![Requirement::new(|_| None).summarized("for training")]
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(&[Capability::MixedTasks], "for a reason of training")
+    fn demands(&self) -> Demands {
+        let why = "for a reason of training";
+        Demands {
+            requirements: vec![Requirement::new(|_| None).summarized("for training")],
+            restrictions: Restriction::against(&[Capability::MixedTasks], why),
+        }
     }
 }
 
@@ -64,8 +64,12 @@ impl UploadExtras<()> for Demanding {
         samples as f64 / 2.0
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(&[Capability::SecureAggregation], "for a reason of uploads")
+    fn demands(&self) -> Demands {
+        let why = "for a reason of uploads";
+        Demands {
+            requirements: vec![Requirement::new(|_| None).summarized("for uploads")],
+            restrictions: Restriction::against(&[Capability::SecureAggregation], why),
+        }
     }
 }
 
@@ -101,7 +105,7 @@ fn demands_and_costs_of_all_parts_count() {
     let load = Workload { model, participant, round, samples: 4, plan };
     assert_eq!((plain.work(&load), parts.work(&load)), (12.0, 42.0));
     let required: Vec<_> = parts.requirements().into_iter().map(|one| one.summary).collect();
-    assert_eq!(required, [Some("for training".to_owned())]);
+    assert_eq!(required, ["for training", "for uploads"].map(|what| Some(what.to_owned())));
     let reasons: Vec<_> = parts
         .restrictions()
         .iter()

@@ -1,6 +1,7 @@
 //! Contribution that the server computes from an upload.
 
-use crate::policy::{ExchangeFacts, Message, MessageSpec, PolicyError, Restriction};
+use super::Demands;
+use crate::policy::{ExchangeFacts, Message, MessageSpec, PolicyError};
 
 /// Contribution that the server computes from an upload on arrival, and aggregates in its place.
 pub trait TransformUpload {
@@ -18,8 +19,8 @@ pub trait TransformUpload {
         upload: Message,
     ) -> Result<Message, PolicyError>;
 
-    /// Returns the capabilities of the engine that the transform does not support.
-    fn restrictions(&self) -> Vec<Restriction> {
-        Vec::new()
+    /// Returns the demands of the transform on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }

@@ -1,14 +1,9 @@
 //! Tensors of an upload in addition to parameters.
 
-use std::sync::Arc;
-
-use super::ClientContext;
+use super::{ClientContext, Demands};
 use crate::methods::averaging::{LocalTrainingResult, PackClient, SAMPLES, sample_count};
 use crate::model::ParameterSet;
-use crate::policy::{
-    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, Predictor, Restriction,
-    TensorSpec, UploadSize,
-};
+use crate::policy::{ExchangeFacts, Message, ModelFacts, PolicyError, TensorSpec, UploadSize};
 use crate::wire::Section;
 
 /// Tensors of an upload in addition to parameters; by default the sample count alone.
@@ -77,38 +72,6 @@ pub trait UploadExtras<S> {
         Ok(())
     }
 
-    /// Returns true if uploads may hold [mean features of classes](UploadExtras::class_means).
-    fn has_class_means(&self) -> bool {
-        false
-    }
-
-    /// Returns the mean features of classes in an upload, as the client's trained model computed them.
-    ///
-    /// Their numbers of samples are those in the upload, 0 if it has none.
-    ///
-    /// # Errors
-    /// When the upload has other tensors.
-    fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
-        let _ = update;
-        Ok(Vec::new())
-    }
-
-    /// Returns the model that computes the features of class means, from whole parameters.
-    ///
-    /// See [`class_means`](UploadExtras::class_means). `None`, the default, is the client's model as it predicts.
-    ///
-    /// # Errors
-    /// When the parameters do not fit the backbone.
-    fn describing_model(
-        &self,
-        context: &ClientContext<'_>,
-        task: usize,
-        whole: &ParameterSet,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let _ = (context, task, whole);
-        Ok(None)
-    }
-
     /// Returns the time at which the size of an upload is known.
     fn size(&self) -> UploadSize {
         UploadSize::Static
@@ -126,9 +89,9 @@ pub trait UploadExtras<S> {
         0.0
     }
 
-    /// Returns the capabilities of the engine that the tensors do not support.
-    fn restrictions(&self) -> Vec<Restriction> {
-        Vec::new()
+    /// Returns the demands of the tensors on scenario and engine.
+    fn demands(&self) -> Demands {
+        Demands::default()
     }
 }
 

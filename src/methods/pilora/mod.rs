@@ -40,8 +40,8 @@ use super::class_statistics::{ClassMean, described, fields};
 use super::entry::MethodEntry;
 use super::low_rank::LowRank;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, ModelAdaptation, Parts, RowQuery,
-    UploadExtras,
+    AveragingMethod, ClassMeans, ClientContext, Demands, LocalTraining, LocalUpdate,
+    ModelAdaptation, Parts, RowQuery, UploadExtras,
 };
 use crate::data::TaskView;
 use crate::learning::Classifier;
@@ -210,6 +210,7 @@ impl AveragingMethod for Pilora {
         Parts {
             local: self,
             upload: self,
+            class_means: Some(self),
             server: self,
             keeps_uploads: true,
             ..Parts::fedavg(self, AveragingConfig { weights: self.client_weighting, head })
@@ -258,9 +259,9 @@ impl ModelAdaptation for Pilora {
         Ok(Arc::new(Classifier::frozen(&ctx.backbone, &self.answering(theta, task))?))
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
-        vec![Requirement::blocks("a LoRA", instead)]
+        Demands::requiring([Requirement::blocks("a LoRA", instead)])
     }
 }
 
@@ -310,10 +311,12 @@ impl UploadExtras<()> for Pilora {
         fields(first_row, &described(facts.counts, 1))
     }
 
-    fn has_class_means(&self) -> bool {
-        true
+    fn size(&self) -> UploadSize {
+        UploadSize::FromShard
     }
+}
 
+impl ClassMeans for Pilora {
     fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
         let disclosure = |ClassMean { row, count, mean }| ClassDisclosure {
             row: row as usize,
@@ -332,10 +335,6 @@ impl UploadExtras<()> for Pilora {
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let passing = self.passing(whole, task);
         Ok(Some(Arc::new(Classifier::frozen(&context.ctx.backbone, &passing)?)))
-    }
-
-    fn size(&self) -> UploadSize {
-        UploadSize::FromShard
     }
 }
 

@@ -5,9 +5,9 @@ use super::{Pilora, Unreported};
 use crate::data::TaskView;
 use crate::methods::averaging::{ClosedRound, LatestTask};
 use crate::methods::class_statistics::ClassMean;
-use crate::methods::parts::ServerUpdate;
+use crate::methods::parts::{Demands, ServerUpdate};
 use crate::model::{Parameter, ParameterSet, PrototypeHead};
-use crate::policy::{Capability, KeptUpload, Message, Metrics, PolicyError, Restriction};
+use crate::policy::{Capability, KeptUpload, Message, Metrics, PolicyError};
 use crate::wire::{MetaReader, WireError};
 
 impl ServerUpdate<LatestTask> for Pilora {
@@ -23,8 +23,8 @@ impl ServerUpdate<LatestTask> for Pilora {
         self.merge(&closing.aggregate.kept_uploads, &closing.round.stage.view, theta)
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(
+    fn demands(&self) -> Demands {
+        Demands::restricting(
             &[Capability::MixedTasks],
             "its server weighs prototypes of one task's classes",
         )

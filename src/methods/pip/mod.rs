@@ -36,7 +36,7 @@ pub use self::prototypes::{Gaussian, Merge, PipPrototypes, Weighing};
 use super::averaging::{CrossEntropy, Objective, PackClient, Requirement};
 use super::dualprompt::DualPrompt;
 use super::entry::MethodEntry;
-use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
+use super::parts::{AveragingMethod, ClientContext, Demands, LocalUpdate, Parts, Workload};
 use super::prompted;
 use crate::learning::Classifier;
 use crate::policy::PolicyError;
@@ -94,7 +94,13 @@ impl AveragingMethod for Pip {
     fn parts(&self) -> Parts<'_, (), PipPrototypes> {
         let dualprompt = Parts { server: self, ..self.base.base() };
         match self.injects() {
-            true => Parts { local: self, upload: self, download: self, ..dualprompt },
+            true => Parts {
+                local: self,
+                upload: self,
+                class_means: Some(self),
+                download: self,
+                ..dualprompt
+            },
             false => dualprompt,
         }
     }
@@ -125,12 +131,12 @@ impl LocalUpdate<()> for Pip {
         prompted::work(load, 0.0)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
+    fn demands(&self) -> Demands {
         let whole = || {
             Requirement::new(require_whole_messages)
                 .summarized("whole messages: wire.form = \"full\"")
         };
-        (self.features == Features::Matched).then(whole).into_iter().collect()
+        Demands::requiring((self.features == Features::Matched).then(whole))
     }
 }
 

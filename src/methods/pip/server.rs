@@ -7,11 +7,9 @@ use super::upload::described_in;
 use super::{Gaussian, Pip, PipPrototypes, Weighing};
 use crate::methods::averaging::{ClosedRound, SAMPLES};
 use crate::methods::class_statistics::flag_bytes;
-use crate::methods::parts::{DownloadExtras, ServerUpdate, TaskStart};
+use crate::methods::parts::{Demands, DownloadExtras, ServerUpdate, TaskStart};
 use crate::model::ParameterSet;
-use crate::policy::{
-    Capability, ExchangeFacts, Metrics, PolicyError, Restriction, RoundContext, TensorSpec,
-};
+use crate::policy::{Capability, ExchangeFacts, Metrics, PolicyError, RoundContext, TensorSpec};
 use crate::wire::{Dtype, Kind, Section};
 
 /// Returns true if downloads hold prototypes: in every round of a task but the first.
@@ -94,13 +92,13 @@ impl ServerUpdate<PipPrototypes> for Pip {
         Ok(vec![("prototypes", known.known.len() as f64)])
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         match self.injects() {
-            true => Restriction::against(
+            true => Demands::restricting(
                 &[Capability::MixedTasks],
                 "its prototypes are of one task's classes",
             ),
-            false => Vec::new(),
+            false => Demands::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{Features, Pip, Weighing};
 use crate::learning::Classifier;
 use crate::methods::averaging::{LocalTrainingResult, PackClient, sample_count};
 use crate::methods::class_statistics::described;
-use crate::methods::parts::{ClientContext, ModelAdaptation, UploadExtras};
+use crate::methods::parts::{ClassMeans, ClientContext, ModelAdaptation, UploadExtras};
 use crate::model::ParameterSet;
 use crate::numerics::gaussian::DiagonalGaussian;
 use crate::policy::{
@@ -108,10 +108,17 @@ impl UploadExtras<()> for Pip {
         [usual, rows.finish()].concat()
     }
 
-    fn has_class_means(&self) -> bool {
-        true
+    fn size(&self) -> UploadSize {
+        UploadSize::FromShard
     }
 
+    /// Returns the passes of a forward pass for the features.
+    fn work(&self, samples: usize) -> f64 {
+        samples as f64 / 3.0
+    }
+}
+
+impl ClassMeans for Pip {
     fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
         let disclosure = |(row, Gaussian { mean, .. }): (u32, Gaussian)| ClassDisclosure {
             row: row as usize,
@@ -130,15 +137,6 @@ impl UploadExtras<()> for Pip {
         whole: &ParameterSet,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         Ok(Some(Arc::new(self.describing(model, task, whole, ctx)?)))
-    }
-
-    fn size(&self) -> UploadSize {
-        UploadSize::FromShard
-    }
-
-    /// Returns the passes of a forward pass for the features.
-    fn work(&self, samples: usize) -> f64 {
-        samples as f64 / 3.0
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use crate::learning::QueryView;
-use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Parts of other client tasks that are sent to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
@@ -52,6 +52,7 @@ const RELEASE: &str = "the release of Powder";
 /// Keys of the `[method]` table of Powder, with these default numbers of components and tokens.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given(usual: [u32; 2], source: &'static str), function = read_with)]
+#[keys(default_given([10, 8], RELEASE))]
 pub struct PowderConfig {
     /// Number of components of a client task in a block.
     #[key(default = usual[0], source = source, at_least = 1.0, at_most = 1000.0)]
@@ -101,11 +102,5 @@ impl PowderConfig {
     /// Reads the keys of Powder itself.
     pub(super) fn read(table: &mut TableReader<'_>) -> PowderConfig {
         PowderConfig::read_with(table, [10, 8], RELEASE)
-    }
-}
-
-impl Default for PowderConfig {
-    fn default() -> Self {
-        defaults(PowderConfig::read)
     }
 }

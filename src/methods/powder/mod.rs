@@ -81,8 +81,8 @@ use crate::methods::parts::sample_cost::of_backward;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientResult, CohortRule, Disclosures, ExchangeFacts, Failure, Member, Message, MessageKind,
-    MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError, RoundContext, RoundWork,
-    RunContext, SampleCost, Server, Stage,
+    MessageSpec, Method, MethodInspection, MethodProfile, ModelFacts, Phase, PolicyError,
+    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
 };
 
 /// Powder for a model: settings, and shapes of client tasks.
@@ -169,7 +169,7 @@ impl Method for Powder {
     }
 
     fn profile(&self) -> MethodProfile {
-        MethodProfile::default()
+        MethodProfile { discloses: true, ..MethodProfile::default() }
     }
 
     fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
@@ -242,7 +242,8 @@ impl Method for Powder {
         let forward = below + adapted + head;
         let backward = of_backward(&model.backbone, self.shape.blocks.start, adapted + head);
         let started = (model.clients * (view.task.index() + 1)) as f64;
-        SampleCost { forward, backward, inference: below + started * forward }
+        let inference = below + started * forward;
+        SampleCost { forward, backward, inference, work: None }
     }
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
@@ -270,10 +271,12 @@ impl Method for Powder {
         learners.chunk_by(Learner::alike).flat_map(|pack| self.learn(pack, ctx, &mut ())).collect()
     }
 
-    fn discloses(&self) -> bool {
-        true
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        Some(self)
     }
+}
 
+impl MethodInspection for Powder {
     fn disclosures(
         &self,
         member: &Member,

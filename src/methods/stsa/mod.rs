@@ -62,9 +62,9 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::packed_len;
 use crate::policy::{
     Capability, ClassDisclosure, ClientResult, CohortRule, Disclosures, ExchangeFacts, Failure,
-    Member, MemoryFootprint, Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts,
-    Phase, PolicyError, Restriction, RoundContext, RoundWork, RunContext, SampleCost, Server,
-    Stage,
+    Member, MemoryFootprint, Message, MessageKind, MessageSpec, Method, MethodInspection,
+    MethodProfile, ModelFacts, Phase, PolicyError, Restriction, RoundContext, RoundWork,
+    RunContext, SampleCost, Server, Stage, WorkCost,
 };
 use crate::wire::Kind;
 
@@ -152,6 +152,7 @@ impl Method for Stsa {
         restrictions.extend(Restriction::against(&[Capability::MaliciousClients], lies));
         MethodProfile {
             restrictions,
+            discloses: true,
             memory_footprint: Some(self.holdings()),
             ..MethodProfile::default()
         }
@@ -179,35 +180,19 @@ impl Method for Stsa {
     }
 
     /// Returns the cost of a sample: backbone and random layer; at inference the head in addition.
-    fn sample_cost(&self, model: &ModelFacts, _view: &TaskView, _phase: usize) -> SampleCost {
-        let forward = model.backbone.multiplications() + (self.dim * self.width()) as f64;
-        let inference = forward + (self.width() * self.classes) as f64;
-        SampleCost { forward, backward: 0.0, inference }
-    }
-
-    /// Returns the multiplications of random features at a client, or of a linear system at the server.
     ///
-    /// The exact variant adds the triangle of a client's Gram matrix. The server computes its Cholesky factor and two
-    /// triangular systems for each class.
-    fn multiplications(
-        &self,
-        _model: &ModelFacts,
-        round: &RoundContext,
-        work: &RoundWork<'_>,
-        sample: &SampleCost,
-    ) -> f64 {
+    /// In a round, the exact variant adds the triangle of a client's Gram matrix. The server computes its Cholesky
+    /// factor and two triangular systems for each class seen.
+    fn sample_cost(&self, model: &ModelFacts, view: &TaskView, _phase: usize) -> SampleCost {
         let width = self.width();
-        match *work {
-            RoundWork::Participant { samples, .. } => {
-                let exact = matches!(self.config.variant, Variant::Exact { .. });
-                let products = if exact { packed_len(width) as f64 } else { 0.0 };
-                samples as f64 * (sample.forward + products)
-            }
-            RoundWork::Server { .. } => {
-                let (width, seen) = (width as f64, round.stage.view.seen() as f64);
-                width.powi(3) / 3.0 + width * width * seen
-            }
-        }
+        let forward = model.backbone.multiplications() + (self.dim * width) as f64;
+        let inference = forward + (width * self.classes) as f64;
+        let exact = matches!(self.config.variant, Variant::Exact { .. });
+        let products = if exact { packed_len(width) as f64 } else { 0.0 };
+        let (width, seen) = (width as f64, view.seen() as f64);
+        let server = width.powi(3) / 3.0 + width * width * seen;
+        let work = Some(WorkCost { client: forward + products, server });
+        SampleCost { forward, backward: 0.0, inference, work }
     }
 
     /// Computes the sums of the clients of a pack, each in one pass without gradients.
@@ -223,10 +208,12 @@ impl Method for Stsa {
         members.iter().map(sums).collect()
     }
 
-    fn discloses(&self) -> bool {
-        true
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        Some(self)
     }
+}
 
+impl MethodInspection for Stsa {
     /// Returns the mean random features of classes, as an attack could compute them from an upload.
     ///
     /// They are sums divided by numbers of samples. STSA-E sends the numbers; for STSA those of the shard are used,

@@ -47,7 +47,7 @@ use super::image_synthesis::{
     OldModelReplay, image_asset, image_asset_specs, replay_work, saved_images,
 };
 use super::parts::{
-    AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
+    AveragingMethod, ClientContext, Demands, DownloadExtras, LocalTraining, LocalUpdate, Parts,
     PreviousModel, ServerUpdate, TaskEnd, TrainedRows, Workload,
 };
 use crate::learning::Classifier;
@@ -122,15 +122,14 @@ impl LocalUpdate<()> for TargetMethod {
         replay_work(&Workload { plan, samples, ..*load }, self.synthetic_batch)
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        vec![Requirement::generated_images()]
-    }
-
-    fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(
-            &[Capability::MixedTasks],
-            "the old model and its images are of one task",
-        )
+    fn demands(&self) -> Demands {
+        Demands {
+            requirements: vec![Requirement::generated_images()],
+            restrictions: Restriction::against(
+                &[Capability::MixedTasks],
+                "the old model and its images are of one task",
+            ),
+        }
     }
 }
 

@@ -27,8 +27,9 @@ use self::server::{ComposedServer, FIRST, saved_parts};
 use super::{
     Asset, AssetSpec, Capability, ClientResult, Disclosures, ExchangeFacts, Failure,
     GeneratedImages, ImageRequest, Member, MemoryFootprint, Message, MessageKind, MessageSpec,
-    Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor, Restriction,
-    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage, predictor_on,
+    Method, MethodInspection, MethodProfile, ModelFacts, Participant, Phase, PolicyError,
+    Predictor, Restriction, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
+    predictor_on,
 };
 use crate::data::TaskView;
 use crate::numerics::streams::StreamKey;
@@ -208,6 +209,7 @@ fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
         features: first.features,
         uses_network: first.uses_network || then.uses_network,
         stateless: first.stateless && then.stateless,
+        discloses: first.discloses || then.discloses,
         memory_footprint: then.memory_footprint.map(both),
     }
 }
@@ -333,17 +335,6 @@ impl Method for Composed {
         self.method_of(second).sample_cost(model, view, phase)
     }
 
-    fn multiplications(
-        &self,
-        model: &ModelFacts,
-        round: &RoundContext,
-        work: &RoundWork<'_>,
-        sample: &SampleCost,
-    ) -> f64 {
-        let (second, round) = self.round_of(round, work);
-        self.method_of(second).multiplications(model, &round, work, sample)
-    }
-
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
         let (first, then) = both(state)?;
         Ok(self.first.state_bytes(&first)? + self.then.state_bytes(&then)?)
@@ -387,6 +378,12 @@ impl Method for Composed {
         self.freeze(&*first, ctx).map(drop)
     }
 
+    fn inspection(&self) -> Option<&dyn MethodInspection> {
+        Some(self)
+    }
+}
+
+impl MethodInspection for Composed {
     fn local_model(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -401,11 +398,10 @@ impl Method for Composed {
         };
         let (sent, own) = (down_within(sent)?, up_within(own)?);
         let facts = ExchangeFacts { phase, ..facts.clone() };
-        self.method_of(second).local_model(&facts, &sent, &own, &ctx)
-    }
-
-    fn discloses(&self) -> bool {
-        [false, true].into_iter().any(|second| self.method_of(second).discloses())
+        match self.method_of(second).inspection() {
+            Some(method) => method.local_model(&facts, &sent, &own, &ctx),
+            None => Ok(None),
+        }
     }
 
     fn disclosures(
@@ -420,12 +416,13 @@ impl Method for Composed {
             Some(frozen) => with_features(ctx, &frozen)?,
         };
         let inner = self.inner_member(member, second, phase)?;
-        let found = self.method_of(second).disclosures(&inner, &up_within(upload)?, &ctx)?;
+        let found = match self.method_of(second).inspection() {
+            Some(method) => method.disclosures(&inner, &up_within(upload)?, &ctx)?,
+            None => None,
+        };
         // What the second method sends of classes shows more than how the first one moved parameters.
         let is_shown = |found: &Disclosures| {
-            second
-                || matches!(found, Disclosures::Means { .. })
-                || !self.method_of(true).discloses()
+            second || matches!(found, Disclosures::Means { .. }) || !self.then.profile().discloses
         };
         Ok(found.filter(is_shown))
     }
@@ -436,9 +433,13 @@ impl Method for Composed {
         saved: &Body,
         request: &ImageRequest<'_>,
     ) -> Result<Option<GeneratedImages>, PolicyError> {
-        match saved_parts(saved)? {
-            (FIRST, first, _) => self.first.generated_images(model, &first, request),
-            (_, _, then) => self.then.generated_images(model, &then, request),
+        let (method, saved) = match saved_parts(saved)? {
+            (FIRST, first, _) => (&self.first, first),
+            (_, _, then) => (&self.then, then),
+        };
+        match method.inspection() {
+            Some(method) => method.generated_images(model, &saved, request),
+            None => Ok(None),
         }
     }
 }

@@ -8,7 +8,9 @@ mod rounds;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::softmax::{self, Ran, SoftmaxFault, Visits, rules, run, run_with, setup};
+use crate::softmax::{
+    self, Ran, SoftmaxFault, Visits, mobile_compute, mobile_links, rules, run, run_with, setup,
+};
 use fedcast::data::{FreshClients, FreshPartition};
 use fedcast::federation::availability::{Availability, AvailabilityPattern, AvailabilityRules};
 use fedcast::federation::{
@@ -26,7 +28,7 @@ fn mobile() -> Rules {
         participants: CohortSize::Fraction { fraction: 0.5 },
         ..ParticipationSection::default()
     };
-    let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
+    let (compute, links) = (mobile_compute(), mobile_links());
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     Rules { compute, links, faults, participation, ..rules() }
 }
@@ -72,8 +74,8 @@ fn digests_do_not_depend_on_when_workers_finish() {
 #[test]
 fn a_shared_server_line_slows_all_alike_for_any_workers() {
     // Six heads of 2.6 kB at once through 10 kB/s, where each client alone could take megabytes.
-    let links = LinkRules { server_down: 1e4, server_up: 2e4, ..LinkRules::MOBILE };
-    let shared = Rules { links, compute: ComputeRules::MOBILE, ..rules() };
+    let links = LinkRules { server_down: 1e4, server_up: 2e4, ..mobile_links() };
+    let shared = Rules { links, compute: mobile_compute(), ..rules() };
     let of = |workers: usize| run(Setup { workers: workers.into(), ..stateful(shared.clone()) });
     let one = of(1);
     done(&one);

@@ -32,8 +32,8 @@ fn a_deadline_closes_its_round_and_late_frames_are_still_accounted_for() {
     let closing = ClosingRules { deadline: Some(deadline), ..ClosingRules::default() };
     let rules = Rules {
         closing,
-        compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },
-        links: LinkRules::MOBILE,
+        compute: ComputeRules { sample_ms: 30.0, ..mobile_compute() },
+        links: mobile_links(),
         ..rules()
     };
     for make in [setup::<()>, setup::<Visits>] {
@@ -77,8 +77,8 @@ fn stragglers_that_are_not_computed_change_nothing_that_anybody_sees() {
     let deadline = Some(VirtualTime::from_seconds(1.5));
     let of = |make: fn(Rules, SoftmaxFault) -> Setup, train_stragglers, server_up| {
         let closing = ClosingRules { deadline, train_stragglers, ..ClosingRules::default() };
-        let links = LinkRules { server_up, ..LinkRules::MOBILE };
-        let compute = ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE };
+        let links = LinkRules { server_up, ..mobile_links() };
+        let compute = ComputeRules { sample_ms: 30.0, ..mobile_compute() };
         let faults = FaultRules { lose_up: 0.1, ..FaultRules::default() };
         run(make(Rules { closing, compute, links, faults, ..rules() }, SoftmaxFault::None))
     };
@@ -106,7 +106,7 @@ fn a_round_closes_with_the_first_of_those_who_were_over_selected() {
         ..ParticipationSection::default()
     };
     let closing = ClosingRules { enough: ClosingGoal::Target, ..ClosingRules::default() };
-    let rules = Rules { participation, closing, compute: ComputeRules::MOBILE, ..rules() };
+    let rules = Rules { participation, closing, compute: mobile_compute(), ..rules() };
     let of = |workers| run(Setup { workers: Workforce::Cpu(workers), ..stateful(rules.clone()) });
     let one = of(1);
     done(&one);
@@ -118,19 +118,19 @@ fn a_round_closes_with_the_first_of_those_who_were_over_selected() {
 #[test]
 fn a_quorum_is_enough_and_failures_do_not_hang_it() {
     let closing = ClosingRules { enough: ClosingGoal::Share(0.5), ..ClosingRules::default() };
-    let patient = Rules { closing, compute: ComputeRules::MOBILE, ..rules() };
+    let patient = Rules { closing, compute: mobile_compute(), ..rules() };
     let ran = run(stateful(patient.clone()));
     done(&ran);
     assert!(rounds_of(&ran).iter().all(|round| (round.1, round.2) == (3, 3)));
     let faults = FaultRules { lose_down: 0.3, lose_up: 0.3, ..FaultRules::crashing(0.4) };
-    let ran = run(stateful(Rules { faults, links: LinkRules::MOBILE, ..patient }));
+    let ran = run(stateful(Rules { faults, links: mobile_links(), ..patient }));
     done(&ran);
     assert!(rounds_of(&ran).iter().any(|round| round.1 < 3), "too few answered, and it went on");
 }
 
 #[test]
 fn clients_come_and_go_and_the_run_goes_on() {
-    let slow = ComputeRules { sample_ms: 200.0, ..ComputeRules::MOBILE };
+    let slow = ComputeRules { sample_ms: 200.0, ..mobile_compute() };
     let pattern = AvailabilityPattern::Markov { on_s: 20.0, off_s: 40.0 };
     let availability = AvailabilityRules { pattern, ..AvailabilityRules::default() };
     let rules = Rules { availability: availability.clone(), compute: slow, ..mobile() };

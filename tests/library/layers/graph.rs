@@ -22,10 +22,18 @@ pub fn graph(modules: &Modules, with_tests: bool) -> Graph {
             let path = rooted(modules, here, &import.path, 0);
             !(import.public && path.is_some_and(|path| path.starts_with(here)))
         });
-        let paths = imports.map(|import| &import.path).chain(&module.paths);
-        let files =
-            paths.filter_map(|path| defining_file(modules, &rooted(modules, here, path, 0)?, 0));
-        let files = files.filter(|file| *file != module.file);
+        let of_imports = imports.filter_map(|import| {
+            let path = rooted(modules, here, &import.path, 0)?;
+            match import.name.as_str() {
+                "*" => opened_file(modules, &path),
+                _ => defining_file(modules, &path, 0),
+            }
+        });
+        let of_paths = module
+            .paths
+            .iter()
+            .filter_map(|path| defining_file(modules, &rooted(modules, here, path, 0)?, 0));
+        let files = of_imports.chain(of_paths).filter(|file| *file != module.file);
         graph.entry(module.file.clone()).or_default().extend(files);
     }
     graph
@@ -63,6 +71,14 @@ fn defining_file(modules: &Modules, path: &[String], steps: u32) -> Option<Strin
     match handed_on.filter(|_| steps < LONGEST_CHAIN) {
         Some(onward) => defining_file(modules, &[&onward, &path[known + 1..]].concat(), steps + 1),
         None => Some(module.file.clone()),
+    }
+}
+
+/// Returns the file of the module or enum at a path from the root, all names of which are imported.
+fn opened_file(modules: &Modules, path: &[String]) -> Option<String> {
+    match modules.get(path) {
+        Some(module) => Some(module.file.clone()),
+        None => defining_file(modules, path, 0),
     }
 }
 

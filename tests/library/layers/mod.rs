@@ -102,7 +102,17 @@ fn sources(files: &[(&str, &str)]) -> Modules {
     modules
 }
 
-/// Spellings of an import from `cli`, which hands on what `cli/exit.rs` defines.
+/// Imports upward if `data/seed.rs` holds this text, and `cli` hands on what `cli/exit.rs` defines.
+fn upward_from_seed(text: &str) -> Vec<String> {
+    let files = [
+        ("cli/mod.rs", "mod exit; pub use exit::Exit;"),
+        ("cli/exit.rs", "use crate::data::Seed; pub struct Exit;"),
+        ("data/mod.rs", "mod seed; pub use self::seed::Seed;"),
+        ("data/seed.rs", text),
+    ];
+    upward(&graph(&sources(&files), true))
+}
+
 #[test]
 fn imports_upward_are_found_however_they_are_written() {
     let spellings = [
@@ -114,15 +124,19 @@ fn imports_upward_are_found_however_they_are_written() {
         "const A: &str = r#\"\"#; const B: char = '\"'; use crate::cli::Exit; // \"",
     ];
     for text in spellings {
-        let files = [
-            ("cli/mod.rs", "mod exit; pub use exit::Exit;"),
-            ("cli/exit.rs", "use crate::data::Seed; pub struct Exit;"),
-            ("data/mod.rs", "mod seed; pub use self::seed::Seed;"),
-            ("data/seed.rs", text),
-        ];
-        let found = upward(&graph(&sources(&files), true));
-        assert_eq!(found, ["data/seed.rs imports from cli/exit.rs"], "{text}");
+        assert_eq!(upward_from_seed(text), ["data/seed.rs imports from cli/exit.rs"], "{text}");
     }
+    // Names of a glob import are not followed, its module is.
+    let globs = [
+        "use crate::cli::*; fn f(exit: Exit) {}",
+        "use crate::{cli::*, wire}; fn f(exit: Exit) {}",
+        "use crate::cli; use cli::*;",
+    ];
+    for text in globs {
+        assert_eq!(upward_from_seed(text), ["data/seed.rs imports from cli/mod.rs"], "{text}");
+    }
+    let of_enum = upward_from_seed("use crate::cli::Exit::*;");
+    assert_eq!(of_enum, ["data/seed.rs imports from cli/exit.rs"]);
     let innocent =
         "// use crate::cli::Exit;\nconst A: &str = \"crate::cli::Exit\"; use crate::wire::Exit;";
     let files = [("cli/mod.rs", ""), ("data/mod.rs", innocent)];

@@ -12,7 +12,7 @@ use fedcast::federation::{
 use fedcast::federation::{CrashTime, Direction};
 use fedcast::quantity::VirtualTime;
 
-use crate::softmax::{SoftmaxFault, Visits, rules, setup};
+use crate::softmax::{SoftmaxFault, Visits, mobile_compute, mobile_links, rules, setup};
 
 /// Keeps entries and snapshots.
 #[derive(Clone, Default)]
@@ -94,15 +94,15 @@ fn mobile() -> Rules {
         participants: CohortSize::Fraction { fraction: 0.5 },
         ..ParticipationSection::default()
     };
-    let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
+    let (compute, links) = (mobile_compute(), mobile_links());
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     Rules { compute, links, faults, participation, ..rules() }
 }
 
 fn slow() -> Rules {
     Rules {
-        compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },
-        links: LinkRules::MOBILE,
+        compute: ComputeRules { sample_ms: 30.0, ..mobile_compute() },
+        links: mobile_links(),
         ..rules()
     }
 }
@@ -126,7 +126,7 @@ fn late_participants_still_count_in_state_and_frames() {
 /// Rounds end while downloads are in transit; some participants of the round have theirs.
 #[test]
 fn late_downloads_keep_their_size() {
-    let links = LinkRules { server_down: 1e4, ..LinkRules::MOBILE };
+    let links = LinkRules { server_down: 1e4, ..mobile_links() };
     for (seconds, load) in [(0.1, 0), (0.5, 0), (1.0, 0), (0.5, 2)] {
         let deadline = Some(VirtualTime::from_seconds(seconds));
         let closing = ClosingRules { deadline, ..ClosingRules::default() };
@@ -161,7 +161,7 @@ fn over_selection_and_a_shared_line() {
     let participation =
         ParticipationSection { over_selection: Some(2.0), ..mobile().participation };
     let closing = ClosingRules { enough: ClosingGoal::Target, ..ClosingRules::default() };
-    let links = LinkRules { server_down: 1e4, server_up: 2e4, ..LinkRules::MOBILE };
+    let links = LinkRules { server_down: 1e4, server_up: 2e4, ..mobile_links() };
     both("first", &Rules { participation, closing, links, ..mobile() });
 }
 

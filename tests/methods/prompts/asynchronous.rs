@@ -16,6 +16,7 @@ use fedcast::policy::{
     ServerWrapper, Wrapped,
 };
 use fedcast::quantity::{ParticipantId, TaskId};
+use fedcast::scenario::{LinksSection, Preset, TimeSection};
 use fedcast::wire::Body;
 
 use super::*;
@@ -277,8 +278,11 @@ fn late_updates_go_to_the_rows_of_their_task() {
             participants: CohortSize::Count { count: 3 },
             ..ParticipationSection::default()
         },
-        compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },
-        links: LinkRules::MOBILE,
+        compute: ComputeRules {
+            sample_ms: 30.0,
+            ..ComputeRules::from(&TimeSection::of(Preset::Mobile))
+        },
+        links: LinkRules::from(&LinksSection::of(Preset::Mobile)),
         ..paced()
     };
     let (seen, entries) = ran(C2lForm::FeatureHinge, rules);

@@ -199,7 +199,8 @@ fn a_client_has_a_model_of_its_own_where_it_was_sent_all_of_it() {
         let exchange = run.last();
         let sent = Message::from_body(&exchange.down, &exchange.assets).unwrap();
         let own = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();
-        run.method.local_model(&shape, &sent, &own, &run.ctx).unwrap().is_some()
+        let inspection = run.method.inspection().unwrap();
+        inspection.local_model(&shape, &sent, &own, &run.ctx).unwrap().is_some()
     };
     assert_eq!([WireForm::Full, WireForm::Lean].map(has_one), [true, false]);
 }

@@ -29,6 +29,8 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
 struct Table {
     /// Arguments of `read` after the table.
     given: Punctuated<FnArg, Token![,]>,
+    /// Values of these arguments for `Default`.
+    default_given: Punctuated<Expr, Token![,]>,
     /// Name of the function, `read` if not given.
     function: Option<Ident>,
     /// Check of contradictions; it sees `section`, `table` and the arguments.
@@ -54,6 +56,7 @@ impl Table {
         let mut table = Table::default();
         let known = [
             "given",
+            "default_given",
             "function",
             "check",
             "tag",
@@ -70,6 +73,11 @@ impl Table {
                     let content;
                     parenthesized!(content in meta.input);
                     table.given = Punctuated::parse_terminated(&content)?;
+                }
+                "default_given" => {
+                    let content;
+                    parenthesized!(content in meta.input);
+                    table.default_given = Punctuated::parse_terminated(&content)?;
                 }
                 "function" => table.function = Some(meta.value()?.parse()?),
                 "check" => table.check = Some(meta.value()?.parse()?),
@@ -103,11 +111,17 @@ impl Table {
             },
             None => body.clone(),
         };
-        let default = (has_default && !self.required && given.is_empty()).then(|| {
+        let values = &self.default_given;
+        let read_default = match values.is_empty() {
+            true => quote!(Self::#read),
+            false => quote!(|table| Self::#read(table, #values)),
+        };
+        let is_known = given.is_empty() || !values.is_empty();
+        let default = (has_default && !self.required && is_known).then(|| {
             quote! {
                 impl Default for #name {
                     fn default() -> Self {
-                        crate::scenario::reader::defaults(Self::#read)
+                        crate::scenario::reader::defaults(#read_default)
                     }
                 }
             }

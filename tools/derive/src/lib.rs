@@ -75,7 +75,8 @@ pub fn derive_choice(input: TokenStream) -> TokenStream {
 /// | `value = Vec::new()` | no key |
 /// | `first` | read, and so listed, before the fields above it, whose expressions then see it |
 ///
-/// `#[keys(given(preset: Preset))]` adds arguments to `read`, which `#[keys(function = read_preset)]` names otherwise;
+/// `#[keys(given(preset: Preset))]` adds arguments to `read`, which `#[keys(function = read_preset)]` names otherwise.
+/// There is then no `Default`, unless `default_given(Preset::Ideal)` has the arguments for it.
 /// `#[keys(check = section.check(table))]` is an expression for what contradicts in the value, `section`.
 /// `#[keys(required)]` leaves out `Default` where a flattened table has a key that must be written.
 ///

@@ -11,12 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fedcast::methods::averaging::{ClosedRound, ServerState};
 use fedcast::methods::fedavg::FedAvg;
-use fedcast::methods::parts::{AveragingMethod, Parts, ServerUpdate};
+use fedcast::methods::parts::{AveragingMethod, Demands, Parts, ServerUpdate};
 use fedcast::methods::{MethodEntry, Registry};
 use fedcast::model::ParameterSet;
 use fedcast::policy::{
-    Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, vector_section,
-    vectors_of,
+    Capability, Metrics, ModelFacts, PolicyError, RoundContext, vector_section, vectors_of,
 };
 use fedcast::scenario::Scenario;
 use fedcast::scenario::reader::{Param, TableReader};
@@ -161,9 +160,9 @@ impl ServerUpdate<RuleState> for PythonMethod {
         self.server_passes * updates as f64
     }
 
-    fn restrictions(&self) -> Vec<Restriction> {
+    fn demands(&self) -> Demands {
         let services = [Capability::MixedTasks, Capability::RobustAggregation];
-        Restriction::against(&services, "the rule in Python replaces the mean")
+        Demands::restricting(&services, "the rule in Python replaces the mean")
     }
 }
 

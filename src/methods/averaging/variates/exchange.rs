@@ -6,11 +6,11 @@ use super::{CONTROL, ControlVariates, Variates};
 use crate::learning::Classifier;
 use crate::methods::averaging::{
     ClosedRound, Keeper, LocalTrainingResult, Objective, PackClient, PackResult, ParameterVectors,
-    Requirement, Reset, RowPurpose, VectorKeeping, VectorStore, zeros_like,
+    Reset, RowPurpose, VectorKeeping, VectorStore, zeros_like,
 };
 use crate::methods::parts::{
-    ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts, ServerUpdate, SharedModel,
-    TaskStart, UploadExtras, Workload,
+    ClientContext, Demands, DownloadExtras, LocalTraining, LocalUpdate, Parts, ServerUpdate,
+    SharedModel, TaskStart, UploadExtras, Workload,
 };
 use crate::model::ParameterSet;
 use crate::policy::{
@@ -76,8 +76,8 @@ impl<M: ControlVariates> LocalUpdate<VectorStore> for M {
         load.passes() + further
     }
 
-    fn requirements(&self) -> Vec<Requirement> {
-        ControlVariates::requirements(self)
+    fn demands(&self) -> Demands {
+        Demands::requiring(ControlVariates::requirements(self))
     }
 }
 

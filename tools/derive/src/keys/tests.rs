@@ -45,6 +45,32 @@ fn fields_are_read_in_order() {
 }
 
 #[test]
+fn arguments_leave_no_default_unless_it_has_values_for_them() {
+    let section = |entries| -> DeriveInput {
+        parse_quote! {
+            #[keys(#entries)]
+            struct Section {
+                /// A share.
+                #[key(default = usual)]
+                share: f64,
+            }
+        }
+    };
+    let without = derive(&section(quote!(given(usual: f64)))).unwrap().to_string();
+    assert!(!without.contains("Default"), "{without}");
+    let entries = quote!(given(usual: f64), default_given(0.5), function = read_usual);
+    let with = derive(&section(entries)).unwrap().to_string();
+    let default = quote! {
+        impl Default for Section {
+            fn default() -> Self {
+                crate::scenario::reader::defaults(|table| Self::read_usual(table, 0.5))
+            }
+        }
+    };
+    assert!(with.ends_with(&default.to_string()), "{with}");
+}
+
+#[test]
 fn required_keys_leave_no_default() {
     let section = parse_quote! {
         struct Section {
