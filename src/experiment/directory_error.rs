@@ -27,6 +27,20 @@ pub enum DirectoryError {
         /// Name and hash of what is there.
         found: String,
     },
+    /// The recorded scenario was changed after the run began.
+    #[error(
+        "{file} is not the scenario of this run (hash {found}, the manifest says {expected})\n  help: restore the file, \
+         or run the changed scenario into another folder",
+        file = file.display()
+    )]
+    ChangedScenario {
+        /// The file.
+        file: PathBuf,
+        /// Hash of the file.
+        found: String,
+        /// Hash in the manifest.
+        expected: String,
+    },
     /// The requested run exists and is not finished.
     #[error(
         "{path} holds this run, not finished ({})\n  help: continue it with `fedcast resume {word}` or `fedcast run \
@@ -150,6 +164,7 @@ impl CommandError for DirectoryError {
             | DirectoryError::NoFolder { .. }
             | DirectoryError::Link(_)
             | DirectoryError::OtherScenario { .. }
+            | DirectoryError::ChangedScenario { .. }
             | DirectoryError::OtherRun { .. }
             | DirectoryError::ForeignManifest(_)
             | DirectoryError::OtherFormat { .. }

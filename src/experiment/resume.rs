@@ -19,7 +19,7 @@ use super::journal_file::JournalReader;
 use super::machine::{ARITHMETIC, BY_CPU};
 use super::manifest::{Manifest, Source, Status};
 use super::ranks::ComputeResources;
-use super::run_directory::{RunDirectory, names, read_manifest};
+use super::run_directory::{RunDirectory, check_scenario, names, read_manifest};
 use super::run_error::RunError;
 use crate::exit::{CommandError, Exit};
 use crate::federation::RecordedRun;
@@ -33,19 +33,6 @@ pub enum ResumeError {
     /// Run that is complete.
     #[error("{0} is complete; there is nothing to resume")]
     Complete(PathBuf),
-    /// Run whose scenario was changed after it began.
-    #[error(
-        "{path}/scenario.effective.toml is not the scenario of this run (hash {found}, the manifest \
-         says {expected})\n  help: restore the file, or run the changed scenario into another folder"
-    )]
-    OtherScenario {
-        /// The directory.
-        path: PathBuf,
-        /// Hash of the file.
-        found: String,
-        /// Hash in the manifest.
-        expected: String,
-    },
     /// The run's scenario is missing.
     #[error(
         "{path} lost its {file}, which is needed to resume it\n  help: restore the file, or call `fedcast run --resume` \
@@ -93,9 +80,7 @@ impl CommandError for ResumeError {
     fn exit_code(&self) -> Exit {
         match self {
             ResumeError::Complete(_) => Exit::NothingToDo,
-            ResumeError::OtherScenario { .. }
-            | ResumeError::OtherProgram { .. }
-            | ResumeError::NoPlace(_) => Exit::Usage,
+            ResumeError::OtherProgram { .. } | ResumeError::NoPlace(_) => Exit::Usage,
             ResumeError::OtherInputs(_) => Exit::Inputs,
             ResumeError::NoScenario(_) | ResumeError::NoFork(_) => Exit::Recording,
             ResumeError::Run(error) => error.exit_code(),
@@ -155,21 +140,18 @@ pub fn resume_on(
     if manifest.status == Status::Done {
         return Err(ResumeError::Complete(path.to_path_buf()));
     }
-    if !path.join(names::SCENARIO).exists() {
+    let file = path.join(names::SCENARIO);
+    if !file.exists() {
         return Err(ResumeError::NoScenario(path.to_path_buf()));
     }
-    let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
-    let (found, expected) = (scenario.hash(), manifest.scenario.hash.clone());
-    if found != expected {
-        let path = path.to_path_buf();
-        return Err(ResumeError::OtherScenario { path, found, expected });
-    }
+    let scenario = load(&file, &[], methods)?;
+    check_scenario(&file, &scenario, &manifest.scenario.hash)?;
     if !options.force {
         same_program(&manifest)?;
     }
     let inputs = match options.places.as_slice() {
         [] => scenario.clone(),
-        places => load(&path.join(names::SCENARIO), places, methods)?,
+        places => load(&file, places, methods)?,
     };
     let mut assembly = assemble_by(&inputs, methods, &options.resources)?;
     same_inputs(&manifest.data, &assembly.data)?;

@@ -43,6 +43,7 @@ use super::directory_error::DirectoryError;
 use super::directory_state::inspect_directory;
 use super::manifest::{FORMAT, Manifest, Status};
 use crate::files::{Disk, DiskFile, FileKind, PART, is_link, is_locked, read_text};
+use crate::scenario::Scenario;
 
 /// File names of a run directory.
 pub mod names {
@@ -341,6 +342,23 @@ pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
         return Err(DirectoryError::OtherFormat { path, found: format, writer });
     }
     manifest.map_err(|error| unreadable(format!("manifest.json: {error}")))
+}
+
+/// Checks that a scenario file of a run directory has the hash that was recorded.
+///
+/// # Errors
+/// Returns an error if its hash is another one.
+pub(super) fn check_scenario(
+    file: &Path,
+    scenario: &Scenario,
+    expected: &str,
+) -> Result<(), DirectoryError> {
+    let found = scenario.hash();
+    if found == expected {
+        return Ok(());
+    }
+    let (file, expected) = (file.to_path_buf(), expected.to_owned());
+    Err(DirectoryError::ChangedScenario { file, found, expected })
 }
 
 /// Returns the text of the summary of the run at `path`.

@@ -136,13 +136,6 @@ impl Study {
         if folder.starts_with('.') { folder.replacen('.', "-", 1) } else { folder }
     }
 
-    /// Returns the run directory of a point and a seed, relative to the study's directory.
-    pub fn run_path(&self, point: &Point, seed: u64) -> Option<PathBuf> {
-        let cells = self.cells();
-        let found = cells.into_iter().find(|c| c.point == *point && c.replicate.label == seed);
-        found.map(|cell| cell.path)
-    }
-
     /// Returns the entries of `[[cell]]` that match the arms of a grid cell, in order.
     fn matching<'a>(
         &'a self,

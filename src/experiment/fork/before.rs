@@ -7,7 +7,7 @@ use crate::experiment::assemble::{load, terms};
 use crate::experiment::directory_error::DirectoryError;
 use crate::experiment::manifest::{Before, Manifest};
 use crate::experiment::resume::ResumeError;
-use crate::experiment::run_directory::names;
+use crate::experiment::run_directory::{check_scenario, names};
 use crate::federation::{Rules, RunSegment, RunSpec, Setup};
 use crate::files::{self, FileKind};
 use crate::methods::Registry;
@@ -50,10 +50,7 @@ fn stretch(
         return Err(ResumeError::NoFork(path.to_path_buf()));
     }
     let scenario = load(&file, &[], methods)?;
-    if scenario.hash() != before.hash {
-        let (path, found, expected) = (file, scenario.hash(), before.hash.clone());
-        return Err(ResumeError::OtherScenario { path, found, expected });
-    }
+    check_scenario(&file, &scenario, &before.hash)?;
     let known = (setup.facts.backbone, setup.facts.auxiliary);
     let terms = terms(&scenario, known, Arc::clone(&setup.ctx.task_sequence), methods)?;
     let rules = Rules { pack: setup.rules.pack, ..terms.rules };

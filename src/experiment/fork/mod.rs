@@ -26,7 +26,7 @@ use super::execute::{Begin, Run, default_directory, manifest};
 use super::manifest::{Before, Forked, Manifest};
 use super::provenance::Provenance;
 use super::resume::{ResumeError, ResumeSearch, Resumed, find, same_inputs};
-use super::run_directory::{RunDirectory, names, read_manifest};
+use super::run_directory::{RunDirectory, check_scenario, names, read_manifest};
 use super::run_error::RunError;
 use super::task_ends::{End, ended, not_ended};
 use crate::exit::{CommandError, Exit};
@@ -201,12 +201,9 @@ pub fn fork(
     interrupt: Interrupt,
 ) -> Result<Resumed, ForkError> {
     let recorded = read_manifest(path)?;
-    let held = load(&path.join(names::SCENARIO), &[], methods)?;
-    let (found, expected) = (held.hash(), recorded.scenario.hash.clone());
-    if found != expected {
-        let path = path.to_path_buf();
-        return Err(ResumeError::OtherScenario { path, found, expected }.into());
-    }
+    let file = path.join(names::SCENARIO);
+    let held = load(&file, &[], methods)?;
+    check_scenario(&file, &held, &recorded.scenario.hash)?;
     let end = end_of(path, options.after_task, held.tasks.count())?;
     let scenario = changed(path, &held, &options.overrides, methods)?;
     if scenario.hash() == held.hash() {

@@ -9,8 +9,9 @@
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                (averaging, transform)
 //!          its own step after the mean                                             (server update)
 //! ```
-//! Demands on scenario and engine ([`Demands`]) and costs belong to the part that causes them. The declaration of the parameters
-//! determines the rows that travel, the uploads that may be late, and the sums that secure aggregation may hide.
+//! Demands on scenario and engine ([`Demands`]) and costs belong to the part that causes them. The declaration of the
+//! parameters determines the rows that travel, the uploads that may be late, and the sums that secure aggregation may
+//! hide.
 
 mod adaptation;
 mod answer;

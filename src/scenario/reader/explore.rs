@@ -172,7 +172,14 @@ impl FoundKeys {
         for doc in readout.keys {
             let places = self.places.get(&doc.key).map_or(&[][..], Vec::as_slice);
             match places.iter().find(|place| self.keys[**place].kind == doc.kind) {
-                Some(place) => merge(&mut self.keys[*place], doc),
+                // Words that the key has only in this setting may allow further keys, too.
+                Some(place) => {
+                    let known = &mut self.keys[*place];
+                    let seen = known.choices.len();
+                    merge(known, doc);
+                    let words = known.choices[seen..].iter().map(|(word, _)| word.clone());
+                    next.extend(words.map(|word| (known.key.clone(), Shape::Word(word))));
+                }
                 None => {
                     next.extend(Shape::of(&doc).into_iter().map(|shape| (doc.key.clone(), shape)));
                     self.places.entry(doc.key.clone()).or_default().push(self.keys.len());
@@ -318,6 +325,26 @@ mod tests {
 
     impl Choice for ExampleKind {}
 
+    /// Words of `pace` in a plain table.
+    #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+    enum PlainPace {
+        /// At rest.
+        Still,
+    }
+
+    impl Choice for PlainPace {}
+
+    /// Words of `pace` in a deep table.
+    #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+    enum DeepPace {
+        /// At rest.
+        Still,
+        /// Moves.
+        Fast,
+    }
+
+    impl Choice for DeepPace {}
+
     fn read(table: &mut TableReader<'_>) {
         table.get(&Param::new("top", 1_u32, "always"));
         table.table("inner", |inner| {
@@ -326,6 +353,12 @@ mod tests {
                 inner.optional_table("more", |more| {
                     more.get(&Param::new("far", 0.5, "deep down").above(0.0));
                 });
+                let pace = inner.get(&Param::new("pace", DeepPace::Still, "how it moves"));
+                if pace == DeepPace::Fast {
+                    inner.get(&Param::new("speed", 2.0, "how fast"));
+                }
+            } else {
+                inner.get(&Param::new("pace", PlainPace::Still, "how it moves"));
             }
             if inner.given("size") {
                 inner.get(&Param::new("size", 3_u32, "how large"));
@@ -351,9 +384,17 @@ mod tests {
         let catalogue = explore(read);
         let mut paths: Vec<&str> = catalogue.keys.iter().map(|key| &*key.doc.key).collect();
         paths.sort_unstable();
-        let all =
-            ["inner.kind", "inner.more.far", "inner.scale", "inner.size", "items.label", "top"];
-        assert_eq!(paths, all);
+        let all = [
+            "inner.kind",
+            "inner.more.far",
+            "inner.pace",
+            "inner.scale",
+            "inner.size",
+            "inner.speed",
+            "items.label",
+            "top",
+        ];
+        assert_eq!(paths, all, "`speed` goes with a word that `pace` has in deep tables alone");
         let far = catalogue.keys.iter().find(|key| key.doc.key == "inner.more.far").unwrap();
         assert_eq!(far.with, [("inner.kind".to_owned(), vec!["deep".to_owned()])]);
         let tables: Vec<(&str, bool)> =

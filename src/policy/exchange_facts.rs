@@ -1,18 +1,17 @@
-//! Sizes before training: the shapes of a download and an upload without their data.
+//! Facts of an exchange that are known before training, from which the specification of its messages follows.
 //!
-//! These shapes are what `plan` prints, what load clients and skipped stragglers send, and what a real message is
+//! The specification is what `plan` prints, what load clients and skipped stragglers send, and what a real message is
 //! checked against.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Role, UploadSize};
+use super::Role;
 use crate::data::{AuxiliaryFacts, TaskView};
 use crate::learning::PromptShape;
 use crate::model::BackboneConfig;
 use crate::quantity::TaskId;
 pub use crate::scenario::WireForm;
-use crate::wire::BodyShape;
 
 /// Number of samples of a shard by head row.
 pub type ClassCounts = BTreeMap<u32, u32>;
@@ -76,15 +75,4 @@ pub struct ExchangeFacts<'a> {
     pub role: Role,
     /// Label counts of the participant's shard, by head row.
     pub counts: &'a ClassCounts,
-}
-
-/// Shapes of one exchange.
-#[derive(Clone, Debug)]
-pub struct ExchangeShape {
-    /// Server to client.
-    pub down: BodyShape,
-    /// Client to server.
-    pub up: BodyShape,
-    /// Rule for the size of the upload: known before training or not.
-    pub upload_size: UploadSize,
 }
