@@ -87,6 +87,14 @@ impl Shape {
 /// Paths with their trial values.
 type Setting = Vec<(String, Shape)>;
 
+/// Trial value to add to a setting.
+struct Trial {
+    path: String,
+    shape: Shape,
+    /// True if it is to be tried here although it was tried in another setting.
+    again: bool,
+}
+
 /// Reads repeatedly until no new key is asked for.
 ///
 /// The content of a table decides which keys that table has, and nothing about the tables next to it. So only tables
@@ -105,9 +113,13 @@ fn explored<C>(read: impl Fn(&mut TableReader<'_>) -> C, narrow: bool) -> Catalo
         let tables = narrow.then(|| found.tables_of(&setting)).flatten();
         let recorded = tables.as_ref().map_or(Recorded::All, Recorded::Tables);
         let readout = TableReader::tried(&root, recorded, &read);
-        for (path, shape) in found.take(&setting, readout) {
+        for Trial { path, shape, again } in found.take(&setting, readout) {
+            let other = match again {
+                true => Some(format!("{setting:?}")),
+                false => text_of_same_table(&setting, &path),
+            };
             // A new trial value of a table replaces all trial values inside that table.
-            if tried.insert((path.clone(), shape.clone(), text_of_same_table(&setting, &path))) {
+            if tried.insert((path.clone(), shape.clone(), other)) {
                 let inside = format!("{path}.");
                 let keep = |(key, _): &&(String, Shape)| *key != path && !key.starts_with(&inside);
                 let mut next: Setting = setting.iter().filter(keep).cloned().collect();
@@ -157,7 +169,8 @@ struct FoundKeys {
 
 impl FoundKeys {
     /// Records new keys and returns further trial values.
-    fn take(&mut self, setting: &Setting, readout: Readout) -> Vec<(String, Shape)> {
+    fn take(&mut self, setting: &Setting, readout: Readout) -> Vec<Trial> {
+        let first = |path: &str, shape| Trial { path: path.to_owned(), shape, again: false };
         let mut next = Vec::new();
         if let Some((path, Shape::Word(word))) = setting.last() {
             let words = self.paths_by_word.entry(path.clone()).or_default();
@@ -172,16 +185,20 @@ impl FoundKeys {
         for doc in readout.keys {
             let places = self.places.get(&doc.key).map_or(&[][..], Vec::as_slice);
             match places.iter().find(|place| self.keys[**place].kind == doc.kind) {
-                // Words that the key has only in this setting may allow further keys, too.
+                // Words that the key has only in this setting may allow further keys, too. All of its words are tried
+                // here, so that they are compared under the same conditions.
                 Some(place) => {
                     let known = &mut self.keys[*place];
-                    let seen = known.choices.len();
+                    let (seen, path, words) =
+                        (known.choices.len(), doc.key.clone(), Shape::of(&doc));
                     merge(known, doc);
-                    let words = known.choices[seen..].iter().map(|(word, _)| word.clone());
-                    next.extend(words.map(|word| (known.key.clone(), Shape::Word(word))));
+                    if known.choices.len() > seen {
+                        let trial = |shape| Trial { path: path.clone(), shape, again: true };
+                        next.extend(words.into_iter().map(trial));
+                    }
                 }
                 None => {
-                    next.extend(Shape::of(&doc).into_iter().map(|shape| (doc.key.clone(), shape)));
+                    next.extend(Shape::of(&doc).into_iter().map(|shape| first(&doc.key, shape)));
                     self.places.entry(doc.key.clone()).or_default().push(self.keys.len());
                     self.keys.push(doc);
                 }
@@ -196,7 +213,7 @@ impl FoundKeys {
                     } else {
                         vec![Shape::Table, Shape::Text, Shape::Number]
                     };
-                    next.extend(shapes.into_iter().map(|shape| (table.path.clone(), shape)));
+                    next.extend(shapes.into_iter().map(|shape| first(&table.path, shape)));
                     self.tables.push(table);
                 }
             }
@@ -204,7 +221,7 @@ impl FoundKeys {
         // Asked for only where they are there.
         for path in readout.probed {
             let shapes = [Shape::Text, Shape::Number, Shape::List, Shape::Table];
-            next.extend(shapes.into_iter().map(|shape| (path.clone(), shape)));
+            next.extend(shapes.into_iter().map(|shape| first(&path, shape)));
         }
         next
     }
@@ -397,6 +414,8 @@ mod tests {
         assert_eq!(paths, all, "`speed` goes with a word that `pace` has in deep tables alone");
         let far = catalogue.keys.iter().find(|key| key.doc.key == "inner.more.far").unwrap();
         assert_eq!(far.with, [("inner.kind".to_owned(), vec!["deep".to_owned()])]);
+        let speed = catalogue.keys.iter().find(|key| key.doc.key == "inner.speed").unwrap();
+        assert_eq!(speed.with, [("inner.pace".to_owned(), vec!["fast".to_owned()])]);
         let tables: Vec<(&str, bool)> =
             catalogue.tables.iter().map(|table| (&*table.path, table.list)).collect();
         assert_eq!(tables, [("inner", false), ("items", true), ("inner.more", false)]);

@@ -75,7 +75,7 @@ fn a_study_has_a_cell() {
     let without_extra = format!("{before}{}", &rest[rest.find("[compare]").unwrap()..]);
     let error = study(&without_extra).unwrap_err();
     assert!(error.contains("every cell of the grid is excluded"), "{error}");
-    assert!(error.contains("a.study.toml:14:"), "{error}");
+    assert!(error.contains("a.study.toml:13:"), "{error}");
 }
 
 #[test]
