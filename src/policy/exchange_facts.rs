@@ -1,7 +1,7 @@
-//! Facts of an exchange that are known before training, from which the specification of its messages follows.
+//! Facts of an exchange that are known before training.
 //!
-//! The specification is what `plan` prints, what load clients and skipped stragglers send, and what a real message is
-//! checked against.
+//! The specification of its messages follows from them. It is what `plan` prints, what load clients and skipped
+//! stragglers send, and what a real message is checked against.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

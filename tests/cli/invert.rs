@@ -123,12 +123,13 @@ fn sums_of_random_features_of_one_image_give_it_away() {
     }
 }
 
-/// A run of the quickstart on another method, one round a task.
+/// A run of the quickstart on another method: two tasks of a round of one epoch.
 fn prompted(folder: &Path, method: &str, more: &[&str]) {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quickstart.toml");
     let method = format!("method={method}");
     let all = ["run", scenario, "-q", "-o", "run", "--force", "--set", "federation.rounds=1"];
-    let output = run_fedcast(folder, &[&all[..], &["--set", &method], more].concat());
+    let short = ["--set", "tasks.count=2", "--set", "client.epochs=1"];
+    let output = run_fedcast(folder, &[&all[..], &short, &["--set", &method], more].concat());
     assert_eq!(output.code, 0, "{method}: {}", output.err);
 }
 
