@@ -39,7 +39,7 @@ use super::recipe::Recipe;
 use crate::data::TaskView;
 use crate::learning::Prompting;
 use crate::learning::prompting::{ComponentPart, Components};
-use crate::methods::parts::sample_cost::{of_parameters, of_prefix};
+use crate::methods::parts::sample_cost::{of_prefix, with_prompts};
 use crate::model::{Parameter, ParameterSet, backbone_config, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
@@ -283,7 +283,7 @@ impl ModelAdaptation for CodaPrompt {
         let (used, rows) = (self.own_rows(model, task).end, self.sizes.prompt_len as usize);
         let sum = used * (rows + 2) * model.backbone.dim();
         let prompts = self.blocks(model).len() as f64 * (of_prefix(model, rows) + sum as f64);
-        of_parameters(model, &self.parameters(model), prompts, true)
+        with_prompts(self, model, task, prompts)
     }
 
     fn prompting(

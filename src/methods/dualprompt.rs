@@ -31,7 +31,7 @@ use crate::learning::Prompting;
 use crate::learning::prompting::{
     EXPERT_KEYS, Expert, ExpertLayout, Experts, expert_name, general_name,
 };
-use crate::methods::parts::sample_cost::{of_parameters, of_prefix};
+use crate::methods::parts::sample_cost::{of_prefix, with_prompts};
 use crate::model::{Parameter, ParameterSet, backbone_config};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -164,11 +164,11 @@ impl ModelAdaptation for DualPrompt {
     }
 
     /// Counts the prefixes of one expert and of all tasks, and the similarities with all keys.
-    fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
+    fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
         let (general, experts) = self.blocks(model);
         let rows = 2 * (general.len() * self.g_len as usize + experts.len() * self.e_len as usize);
         let prompts = of_prefix(model, rows) + (self.pool as usize * model.backbone.dim()) as f64;
-        of_parameters(model, &self.parameters(model), prompts, true)
+        with_prompts(self, model, task, prompts)
     }
 
     fn prompting(

@@ -20,7 +20,7 @@ use clap::ValueEnum;
 
 use super::averaging::{LatestTask, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
-use super::parts::sample_cost::of_parameters;
+use super::parts::sample_cost::with_prompts;
 use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use crate::data::{Loader, TaskView};
@@ -152,11 +152,11 @@ impl ModelAdaptation for L2p {
     }
 
     /// Returns the multiplications of the prompt tokens in every block, and of similarities with keys.
-    fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
+    fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
         let (backbone, rows) = (&model.backbone, (self.top * self.prompt_len) as usize);
         let prompts = backbone.blocks() as f64 * backbone.cost_of_more_tokens(rows)
             + (self.pool as usize * backbone.dim()) as f64;
-        of_parameters(model, &self.parameters(model), prompts, true)
+        with_prompts(self, model, task, prompts)
     }
 
     fn prompting(

@@ -24,7 +24,7 @@ use super::parts::{AveragingMethod, Demands, ModelAdaptation, Parts, TrainingSet
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
-use crate::methods::parts::sample_cost::{of_parameters, of_prefix};
+use crate::methods::parts::sample_cost::{of_prefix, with_prompts};
 use crate::model::{HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, ModelFacts, PolicyError, RunContext, SampleCost};
@@ -96,11 +96,11 @@ impl ModelAdaptation for FedAvgPrompt {
     }
 
     /// Counts the prefix of each block, the sum of all prompts of its pool, and their weights by keys.
-    fn sample_cost(&self, model: &ModelFacts, _task: usize) -> SampleCost {
+    fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
         let PoolShape { blocks, pool, length, dim } = self.pools(model);
         let prompts =
             blocks as f64 * (of_prefix(model, length) + (pool * (length + 1) * dim) as f64);
-        of_parameters(model, &self.parameters(model), prompts, true)
+        with_prompts(self, model, task, prompts)
     }
 
     fn prompting(

@@ -2,7 +2,7 @@
 //!
 //! The term covers all trained parameters, without running statistics. At the first step of a round it is zero, so a
 //! round of one step is FedAvg's. With SGD it is stable for `lr mu < 2`; Adam divides it by the same moments as the
-//! rest of the gradient. Nothing in it prevents forgetting.
+//! rest of the gradient. It is no means against forgetting.
 
 use std::sync::Arc;
 

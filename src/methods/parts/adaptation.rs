@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Demands;
-use super::sample_cost::{of_parameters, of_prefix};
+use super::sample_cost::{of_prefix, with_prompts};
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView};
 use crate::methods::averaging::{Parameters, RowPurpose, RowSelection};
@@ -62,13 +62,12 @@ pub trait ModelAdaptation {
 
     /// Returns the multiplications of a sample in a task, for counts of floating-point operations.
     ///
-    /// By default prompts are prefixes, with a matrix for each block; see [`of_parameters`] for others.
+    /// By default prompts are prefixes, with a matrix for each block; see [`with_prompts`] for others.
     fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
         let parameters = self.parameters(model);
-        let asks_queries = self.prompting(model, task, false).is_some();
         let prompts = parameters.iter().filter(|one| kind_of(&one.name) == Kind::Prompt);
         let prompts = prompts.map(|one| of_prefix(model, one.shape[0])).sum();
-        of_parameters(model, &parameters, prompts, asks_queries)
+        with_prompts(self, model, task, prompts)
     }
 
     /// Returns settings of the training of a task.

@@ -13,7 +13,7 @@ pub trait ClassMeans {
     /// Their numbers of samples are those in the upload, 0 if it has none.
     ///
     /// # Errors
-    /// When the upload has other tensors.
+    /// Returns an error if the upload has other tensors.
     fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError>;
 
     /// Returns the model that computes the features of class means, from whole parameters.
@@ -21,7 +21,7 @@ pub trait ClassMeans {
     /// `None`, the default, is the client's model as it predicts.
     ///
     /// # Errors
-    /// When the parameters do not fit the backbone.
+    /// Returns an error if the parameters do not fit the backbone.
     fn describing_model(
         &self,
         context: &ClientContext<'_>,

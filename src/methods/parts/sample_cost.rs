@@ -12,25 +12,26 @@
 
 use std::collections::BTreeSet;
 
-use crate::methods::averaging::{AveragedParameter, Parameters};
+use super::ModelAdaptation;
+use crate::methods::averaging::AveragedParameter;
 use crate::model::{BackboneConfig, is_adapter, is_lora};
 use crate::policy::{ModelFacts, SampleCost, kind_of};
 use crate::wire::Kind;
 
-/// Returns the multiplications of a sample in forward and backward pass and at inference.
+/// Returns the multiplications of a sample in a task, in forward and backward pass and at inference.
 ///
-/// `prompts` are the multiplications of prompts in a forward pass; `asks_queries` adds the pass for a query at
+/// `prompts` are the multiplications of prompts in a forward pass. Prompts that depend on a query add the pass for it at
 /// inference.
-pub fn of_parameters(
+pub fn with_prompts(
+    adaptation: &(impl ModelAdaptation + ?Sized),
     model: &ModelFacts,
-    parameters: &Parameters,
+    task: usize,
     prompts: f64,
-    asks_queries: bool,
 ) -> SampleCost {
     let (backbone, mut sizes) = (&model.backbone, Sizes::default());
     let own: BTreeSet<String> =
         backbone.parameter_shapes().into_iter().map(|(name, _)| name).collect();
-    parameters.iter().for_each(|parameter| sizes.add(parameter, &own));
+    adaptation.parameters(model).iter().for_each(|parameter| sizes.add(parameter, &own));
     let added = backbone.tokens() as f64 * sizes.per_token + prompts + sizes.module + sizes.head;
     let forward = backbone.multiplications() + added;
     let backward = match (sizes.whole, sizes.first_block) {
@@ -39,6 +40,7 @@ pub fn of_parameters(
         (false, None) if sizes.module > 0.0 => 2.0 * added,
         (false, None) => added,
     };
+    let asks_queries = adaptation.prompting(model, task, false).is_some();
     let queries = if asks_queries { backbone.multiplications() } else { 0.0 };
     SampleCost { forward, backward, inference: forward + queries, work: None }
 }
